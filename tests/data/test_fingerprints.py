@@ -13,7 +13,7 @@ from kernelfields import (
     SequenceClassifier,
 )
 from kernelfields.data import Chains
-from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, marks_of
+from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, mark_items
 from kernelfields.estimators.answers import share_of_fit
 
 LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}
@@ -50,9 +50,9 @@ def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
     rows = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
     stored = scipy.sparse.csr_array((np.array([0.0, 1.0, 2.0, -0.0]), [0, 1, 0, 1], [0, 2, 4, 4]), shape=(3, 2))
     offsets = np.arange(4)
-    plain = marks_of(Chains(scipy.sparse.csr_array(rows), offsets))
-    np.testing.assert_array_equal(marks_of(Chains(stored, offsets)), plain)
-    np.testing.assert_array_equal(marks_of(Chains(rows, offsets)), plain)
+    plain = mark_items(Chains(scipy.sparse.csr_array(rows), offsets))
+    np.testing.assert_array_equal(mark_items(Chains(stored, offsets)), plain)
+    np.testing.assert_array_equal(mark_items(Chains(rows, offsets)), plain)
     assert len(np.unique(plain)) == 3
 
 
@@ -105,9 +105,9 @@ def test_files_that_name_no_bits_count_all_of_them():
     (X, y), rounded = sequences(20, 0), [x.astype(np.float32) for x in sequences(20, 0)[0]]
     model = ChainCRF(**LINEAR).fit(X, y)
     kept = fingerprint(model.structure.read(X, y), 52)
-    document = model.to_document()
+    document = model._to_document()
     document["fitted_items"] = {name: value for name, value in kept._asdict().items() if name != "bits"}
-    again = ChainCRF.from_document(document)
+    again = ChainCRF._from_document(document)
     assert share_of_fit(again, X) == 1.0
     assert share_of_fit(again, rounded) == 0.0
 
@@ -125,9 +125,9 @@ def test_files_keep_them(tmp_path):
     model.save(tmp_path / "field.kfm")
     again = kernelfields.load(tmp_path / "field.kfm")
     assert share_of_fit(again, X) == 1.0
-    document = model.to_document()
+    document = model._to_document()
     del document["fitted_items"]  # as in files of older releases
-    assert share_of_fit(ChainCRF.from_document(document), X) == 0.0
+    assert share_of_fit(ChainCRF._from_document(document), X) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import pytest
 
 from kernelfields import ChainCRF, PartialLabels
 from kernelfields.data.chains import Chains
-from kernelfields.data.given_labels import KnownLabels, LabelsElsewhere, PartialRows, TargetRows, stated_labels
+from kernelfields.data.given_labels import KnownLabels, LabelsElsewhere, resolve_partial_labels
 from kernelfields.data.partial_labels import SoftRows
+from kernelfields.data.partial_rows import PartialRows, TargetRows
 from kernelfields.models.expectations import LabelShares
 
 NUMBERS = np.array([0, 1, 1])
@@ -73,7 +74,7 @@ class Uniform:
     def log_probability(self, log_weights):
         return np.array([np.log(np.exp(log_weights).sum(axis=1) / 3.0).sum()])
 
-    def given(self, log_weights):
+    def condition(self, log_weights):
         self.likeliest = log_weights.argmax(axis=1)
         return self
 
@@ -89,15 +90,15 @@ def test_the_probability_is_that_of_what_is_known():
 
 
 def test_labels_are_completed_where_they_are_not_certain():
-    assert given("known").completed(Uniform()).tolist() == NUMBERS.tolist()
-    assert given("partial").completed(Uniform()).tolist() == [0, 1, 0]
+    assert given("known").fill_unknown(Uniform()).tolist() == NUMBERS.tolist()
+    assert given("partial").fill_unknown(Uniform()).tolist() == [0, 1, 0]
 
 
 def test_nothing_stated_is_an_object_like_what_is_stated():
-    nothing = stated_labels(None)
-    assert (nothing.classes, nothing.expects_shares) == (None, False)
+    nothing = resolve_partial_labels(None)
+    assert (nothing.classes, nothing.has_expected_shares) == (None, False)
     shares = PartialLabels(classes=["a", "b"], expectations=[LabelShares({"a": 0.5})])
-    assert stated_labels(shares) is shares
-    assert shares.expects_shares
+    assert resolve_partial_labels(shares) is shares
+    assert shares.has_expected_shares
     with pytest.raises(TypeError, match=r"partial_labels must be None or a PartialLabels\(...\), got 'x'"):
         ChainCRF(partial_labels="x").fit([np.zeros((2, 1))], [["a", "b"]])

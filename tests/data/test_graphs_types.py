@@ -21,14 +21,14 @@ def test_types_are_packed_as_numbers_of_their_names(kind):
     assert types.names == ("stop", "word")
     assert types.codes.tolist() == [1, 0, 1, 1, 1, 1]
     assert types.codes.dtype == np.int64
-    assert types.nodes_of("stop").tolist() == [1]
+    assert types.select_nodes("stop").tolist() == [1]
 
 
 def test_declared_types_keep_their_order_and_may_be_missing():
     graphs = Graphs.from_graphs([typed(["b", "a", "b"])], node_types=["b", "c", "a"])
     assert graphs.node_types.names == ("b", "c", "a")
     assert graphs.node_types.codes.tolist() == [0, 2, 0]
-    assert graphs.node_types.nodes_of("c").size == 0
+    assert graphs.node_types.select_nodes("c").size == 0
 
 
 def test_a_set_of_a_type_sees_its_nodes_and_their_labels():

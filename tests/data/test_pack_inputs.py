@@ -100,7 +100,8 @@ GOOD = np.ones((2, 3))
     [
         (GOOD, ValueError, r"wrap it: \[X\]"),
         (sp.csr_array(GOOD), ValueError, r"wrap it: \[X\]"),
-        (np.ones((4, 2, 3)), ValueError, r"3-D.*padding would be taken for data.*list\(X\)"),
+        (np.tri(3)[:, ::-1, None][:, ::-1], ValueError, r"looks padded: sequence 0 ends in 2 rows of zeros.*list\(X\)"),
+        (np.full((2, 3, 1), np.nan), ValueError, "looks padded: sequence 0 ends in 3 rows of NaN.*lengths"),
         (np.ones((1, 2, 3, 4)), TypeError, "list of sequences"),
         ("words", TypeError, "got str"),
         (None, TypeError, "got NoneType"),

@@ -8,7 +8,7 @@ import pytest
 
 from kernelfields.data import Constraints, resolve_constraints
 from kernelfields.data.constraints import find_scheme, guess_scheme
-from kernelfields.data.spans import mended_labels, spans_of_scheme
+from kernelfields.data.spans import rewrite_labels, spans_of_scheme
 
 TAGS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU"}
 
@@ -62,7 +62,7 @@ def test_allowed_labellings_are_those_that_write_entities(scheme, types):
 def test_names():
     for name, canonical in [("IOB2", "bio"), ("iobes", "bioes"), ("BILUO", "bilou"), ("iob1", "iob1")]:
         assert find_scheme(name).name == canonical
-        assert Constraints.of(name) == Constraints(scheme=canonical)
+        assert Constraints.parse(name) == Constraints(scheme=canonical)
     for unknown in ("iob", "", None, 3):
         with pytest.raises(ValueError, match=f"unknown scheme {unknown!r}: known are 'bio', 'iob1'"):
             find_scheme(unknown)
@@ -128,7 +128,7 @@ def test_mended_labels_write_the_same_entities_and_labels_that_fit_stay(scheme, 
     for length in (1, 2, 3):
         given = [list(labels) for labels in itertools.product(classes, repeat=length)]
         allowed = {written(scheme, segments) for segments in segmentations(length, types)}
-        found, changed = mended_labels(given, find_scheme(scheme))
+        found, changed = rewrite_labels(given, find_scheme(scheme))
         for before, after in zip(given, found, strict=True):
             assert tuple(after) in allowed
             assert (tuple(before) in allowed) == (after is before)
@@ -150,7 +150,7 @@ def test_beside_what_is_not_known_labels_are_mended_where_no_label_could_fit(sch
         return any(all(e in (None, label) for e, label in zip(entries, labels, strict=True)) for labels in allowed)
 
     given = [list(entries) for entries in itertools.product([None, *classes], repeat=3)]
-    found, _ = mended_labels(given, find_scheme(scheme))
+    found, _ = rewrite_labels(given, find_scheme(scheme))
     for before, after in zip(given, found, strict=True):
         assert [entry is None for entry in after] == [entry is None for entry in before]
         if has_completion(before):
@@ -162,10 +162,10 @@ def test_beside_what_is_not_known_labels_are_mended_where_no_label_could_fit(sch
 def test_sets_numbers_and_other_forms_are_left_alone():
     bio = find_scheme("bio")
     for y in ([["O", {"I-X", "O"}, "I-X"], None], [[0, 1]], [["O", "I-X", "PER"]], [[float("nan"), "I-X"]]):
-        found, changed = mended_labels(y, bio)
+        found, changed = rewrite_labels(y, bio)
         assert changed == []
         assert all(after is before for after, before in zip(found, y, strict=True))
-    found, changed = mended_labels([np.array(["O", "I-X"]), ("I", "I")], bio)
+    found, changed = rewrite_labels([np.array(["O", "I-X"]), ("I", "I")], bio)
     assert found == [["O", "B-X"], ["B", "I"]]
     assert [tuple(change) for change in changed] == [(0, 1, "I-X", "B-X"), (1, 0, "I", "B")]
 
@@ -218,11 +218,11 @@ def test_specs():
     again = Constraints.from_spec(json.loads(json.dumps(given.spec())))
     assert again == given
     assert again.scheme == "bio"
-    strict = Constraints.of({"scheme": "bio", "strict": True})
-    assert Constraints.from_spec(json.loads(json.dumps(strict.spec()))) == strict != Constraints.of("bio")
+    strict = Constraints.parse({"scheme": "bio", "strict": True})
+    assert Constraints.from_spec(json.loads(json.dumps(strict.spec()))) == strict != Constraints.parse("bio")
     with pytest.raises(ValueError, match="strict is True or False, and about a scheme"):
         Constraints(strict=True)
-    assert Constraints.of("bio").spec() == {
+    assert Constraints.parse("bio").spec() == {
         "transitions": [],
         "start": [],
         "end": [],

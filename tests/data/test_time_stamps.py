@@ -59,8 +59,9 @@ def test_whole_numbers_that_come_once_are_named_by_every_reader(values):
         ChainCRF("linear", **fixed).fit([table[:30], table[30:]], [labels[:30], labels[30:]])
     with pytest.warns(UserWarning, match=match):
         GraphCRF("linear", neighbours=False, **fixed).fit([(table, np.array([[0, 1]]))], [labels])
+    rows = table.assign(s=np.arange(N) // 6, y=labels)
     with pytest.warns(UserWarning, match=match):
-        FrameCRF(ChainCRF("linear", **fixed), sequence="s", label="y").fit(table.assign(s=np.arange(N) // 6, y=labels))
+        FrameCRF(ChainCRF("linear", **fixed), sequence="s", label="y", features=["level", "when"]).fit(rows)
 
 
 def test_columns_that_new_rows_share_are_left_alone():

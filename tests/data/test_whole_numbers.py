@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF, SequenceClassifier
 from kernelfields.data.reading import encode_labels
-from kernelfields.data.whole_numbers import in_type_of, joined_labels, labels_as_array
+from kernelfields.data.whole_numbers import concatenate_labels, convert_type, labels_as_array
 
 HASHES = [2**63 + 1, 2**63 + 2, 5]
 FIXED = {"kernel": "rbf", "prior_variance": 1.0, "random_state": 0}
@@ -40,13 +40,13 @@ def test_a_list_is_an_array_of_the_same_numbers(labels, kind):
 
 def test_arrays_are_joined_as_whole_numbers_and_compared_as_such():
     small, large = np.array([3, 5]), np.array([2**63 + 1, 2**63 + 2], dtype=np.uint64)
-    assert joined_labels([small, large]).tolist() == [3, 5, 2**63 + 1, 2**63 + 2]
-    assert joined_labels([np.array([1.0, 2.0]), np.array([2**53 + 1])]).tolist() == [1, 2, 2**53 + 1]
-    assert joined_labels([np.array([1.0]), small]).dtype.kind == "f"
-    cast, fits = in_type_of(large, np.array([-1, 5]))
+    assert concatenate_labels([small, large]).tolist() == [3, 5, 2**63 + 1, 2**63 + 2]
+    assert concatenate_labels([np.array([1.0, 2.0]), np.array([2**53 + 1])]).tolist() == [1, 2, 2**53 + 1]
+    assert concatenate_labels([np.array([1.0]), small]).dtype.kind == "f"
+    cast, fits = convert_type(large, np.array([-1, 5]))
     assert (cast.dtype, fits.tolist()) == (large.dtype, [False, True])
     with pytest.raises(ValueError, match=r"-1 and 9223372036854775810 are whole numbers that no type of 64 bits holds"):
-        joined_labels([large, np.array([-1])])
+        concatenate_labels([large, np.array([-1])])
 
 
 @pytest.mark.parametrize("y", [[[2**63 + 1, 5], [-1, 5]], [[2**64, 5], [5, 5]]])

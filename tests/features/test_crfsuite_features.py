@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chunks import features_of
+from kernelfields.data.chunks import iterate_features
 from kernelfields.data.dicts import FeatureDictEncoder
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
@@ -51,7 +51,7 @@ def theirs(positions):
 @settings(max_examples=300, deadline=None)
 @given(POSITION)
 def test_names_and_weights_of_a_position(position):
-    pairs = list(features_of(position))
+    pairs = list(iterate_features(position))
     # ``items`` shows only the last of equal names, though CRFsuite adds them up.
     assume(len(dict(pairs)) == len(pairs))
     assert dict(pairs) == theirs([position])[0]
@@ -62,7 +62,7 @@ def test_names_and_weights_of_a_position(position):
 @given(st.lists(st.lists(POSITION, min_size=1, max_size=4), min_size=1, max_size=4))
 def test_rows_of_the_encoder(X):
     positions = [position for sequence in X for position in sequence]
-    pairs = [list(features_of(position)) for position in positions]
+    pairs = [list(iterate_features(position)) for position in positions]
     assume(any(pairs) and all(len(dict(each)) == len(each) for each in pairs))
     encoder = FeatureDictEncoder(keep_zeros=True)
     packed, _ = encoder.fit_transform(X)

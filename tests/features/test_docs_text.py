@@ -1,10 +1,9 @@
-"""The page about text runs: its commands and its program, on files of names made here."""
+"""The page about text runs: its commands and its program, on the files that it writes."""
 
 import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 from typer.testing import CliRunner
 
 from kernelfields.cli.app import app
@@ -13,23 +12,10 @@ from tests.test_docs_pages import assert_prints
 
 PAGE = Path(__file__).parents[2] / "docs" / "text.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PEOPLE = ["Rivers", "Waters", "Lakes", "Brooks", "Fields", "Woods", "Meadows", "Banks"]
-PLACES = ["Lisbon", "Berlin", "London", "Dublin", "Boston", "Turin", "Cork", "Milan"]
-
-
-def write_names(path, count, seed):
-    random = np.random.default_rng(seed)
-    lines = []
-    for _ in range(count):
-        lines += [f"{random.choice(['Mr', 'Mrs'])}\tO", f"{random.choice(PEOPLE)}\tB-PER"]
-        lines += [f"{random.choice(['left', 'saw', 'likes'])}\tO", f"{random.choice(PLACES)}\tB-LOC", ""]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def test_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for seed, name in enumerate(("train", "test", "new")):
-        write_names(tmp_path / f"{name}.tsv", 20, seed)
     blocks = FENCE.findall(PAGE.read_text(encoding="utf-8"))
     names = {"__name__": PAGE.stem}
     for kind, text in blocks:
@@ -42,7 +28,8 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
         elif kind == "python":
             exec(compile(text, str(PAGE), "exec"), names)
     assert_prints(capsys.readouterr().out, "".join(text for kind, text in blocks if kind == "text"))
-    assert (tmp_path / "labelled.tsv").read_text().splitlines()[1].endswith("\tB-PER\tB-PER")
+    labelled = (tmp_path / "labelled.tsv").read_text().splitlines()
+    assert any(line.endswith("\tB-PER\tB-PER") for line in labelled)
 
 
 def test_the_page_says_what_every_function_does():

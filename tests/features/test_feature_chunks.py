@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chunks import read_chunk, read_plainly
+from kernelfields.data.chunks import read_chunk, read_each
 
 
 def place(row):
@@ -21,7 +21,7 @@ def contents(chunk):
 
 
 def agree(positions):
-    assert contents(read_chunk(positions, place)) == contents(read_plainly(positions, place))
+    assert contents(read_chunk(positions, place)) == contents(read_each(positions, place))
 
 
 WORDS = st.sampled_from(["", "a", "b:c", "é日", "some longer word", "\0"])

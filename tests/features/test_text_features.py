@@ -123,3 +123,11 @@ def test_other_columns_than_at_the_fit_are_named():
     with pytest.raises(ValueError, match="sequence 0 has 0 columns of tags, the fit had 1: pass the same columns"):
         features.transform([["a"]])
     assert features.fit([["a"]]).transform([["a"]]) == TextFeatures().transform([["a"]])
+
+
+def test_a_list_with_one_sentence_is_answered_where_one_sentence_is_taken():
+    settings = {"features": TextFeatures(), "prior_variance": 1.0, "random_state": 0}
+    crf = ChainCRF("linear", **settings).fit([["a", "b"], ["b", "a"]], [["x", "y"], ["y", "x"]])
+    assert len(crf.show(["a", "b"]).labels) == 2
+    with pytest.raises(ValueError, match=r"one list of words is one sequence here, got \[words\]: pass words alone"):
+        crf.show([["a", "b", "a"]])

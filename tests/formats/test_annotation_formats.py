@@ -177,8 +177,13 @@ def test_spans_that_nest_touch_and_cut_words(tmp_path):
     cut = entities(("LOC", 0, 6))
     with pytest.raises(ValueError, match=r"document 1 \(d\): the span 'LOC' \[0, 6\] cuts the word 'York' \[4, 8\]"):
         list_labels(cut, name="document 1 (d)")
-    with pytest.raises(ValueError, match=r"cuts the word 'York'"):
-        write_documents(tmp_path / "x.conll", [cut])
+    for kind, ending in (("columns", ".conll"), ("conllu", ".conllu")):  # rows are parts of words
+        (kept,) = through(tmp_path, [cut], kind, ending)
+        assert (kept.text, kept.words) == (cut.text, ["New", "Yo", "rk", "University", "opens"])
+        assert kept.labellings == cut.labellings
+    beside = entities(("LOC", 3, 8))
+    with pytest.raises(ValueError, match=r"'LOC' \[3, 8\] begins or ends outside of words"):
+        write_documents(tmp_path / "x.conll", [beside])
     with pytest.raises(ValueError, match=r"document 1: the span 'LOC' \[0, 99\] is not within 0 .. 25 characters"):
         write_documents(tmp_path / "x.jsonl", [entities(("LOC", 0, 99))])
 

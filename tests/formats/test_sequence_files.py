@@ -79,7 +79,7 @@ def test_tables_are_read_again_with_the_kinds_of_the_first(write):
     assert (test.X, test.y) == ([[{"word": "7"}]], None)
     with pytest.raises(SequenceFileError, match="no column 'label'"):
         read_sequences(write("b.csv", "id,x\n1,2\n"), sequence="id")
-    with pytest.raises(ValueError, match="format 'csv' needs sequence"):
+    with pytest.raises(ValueError, match="CSV files need --sequence-column"):
         read_sequences(write("b.csv", "id,x\n1,2\n"))
 
 

@@ -1,4 +1,4 @@
-"""Sequences laid end to end: one array of positions and the offsets where sequences begin.
+"""Packed sequences: one array of positions and the offsets at which sequences begin.
 
     sequence i owns rows offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
 
@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
+from kernelfields.data import label_forms, sequence_forms
+from kernelfields.data.any_labels import ANY_LABELS, Allowed
 from kernelfields.data.given_labels import GivenLabels, given_labels
-from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.reading import (
     Matrix,
     balanced_weights,
-    place_of,
+    find_place,
 )
 from kernelfields.inputs.step import Layout, Table
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.parameters import check_window
-from kernelfields.numerics.sparse_rows import entries_of
-from kernelfields.numerics.windows import window_view
+from kernelfields.numerics.sparse_rows import gather_entries
 
 if TYPE_CHECKING:
     from kernelfields.inputs.steps import ColumnSteps
@@ -41,22 +40,22 @@ Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
 #: What is fitted to data, whatever that is.
 Fit = TypeVar("Fit")
 
-#: Why a label is impossible where :meth:`Packed.barred` is true.
+#: Why a label is impossible where :meth:`Packed.find_forbidden` is true.
 UNLISTED = "it is not among the allowed labels"
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Rows of S sequences or graphs, one after the other, with labels (None when unknown) and a weight for each."""
+    """Rows of S packed sequences or graphs, with labels (None if unknown) and a weight for each."""
 
     inputs: Matrix
     offsets: np.ndarray
     labels: np.ndarray | None = None
     weights: np.ndarray = None  # type: ignore[assignment]  # filled in: ones
     #: What is known of labels that are not, see partial_labels.py. None where all are known, or none.
-    partial: LabelWeights | None = None
+    partial: label_forms.LabelWeights | None = None
     #: The labels that positions may have.
-    allowed: AnyLabels | AllowedLabels = ANY_LABELS
+    allowed: Allowed = ANY_LABELS
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
@@ -78,29 +77,29 @@ class Packed:
 
     @property
     def _n_rows(self) -> int:
-        """Number of rows that the offsets must end at."""
+        """Number of rows, which the last offset must equal."""
         return self.inputs.shape[0]
 
     @property
     def required_labels(self) -> np.ndarray:
-        """Labels (N,) of data that have to have some; ValueError where they have none."""
+        """Labels (N,); ValueError for data without labels."""
         if self.labels is None:
             raise ValueError("labels are needed, and these data have none")
         return self.labels
 
     @cached_property
     def given(self) -> GivenLabels:
-        """What is given of the labels of the rows; ValueError where these data have none."""
+        """The given labels of the rows; ValueError for data without labels."""
         return given_labels(self.required_labels, self.partial)
 
     @property
     def certain_labels(self) -> np.ndarray | None:
-        """Labels of the rows of the inputs where all of them are known; None elsewhere."""
+        """Labels of the rows if all are known; else None."""
         return None if self.labels is None else self.given.decided
 
     @property
     def known_labels(self) -> np.ndarray | None:
-        """Labels of the rows of the inputs, -1 where several are possible; None where there are none."""
+        """Labels of the rows, -1 for rows with several possible labels; None without labels."""
         return None if self.labels is None else np.where(self.given.certain(), self.labels, -1)
 
     @property
@@ -125,16 +124,16 @@ class Packed:
 
     @property
     def position_weights(self) -> np.ndarray:
-        """The weight of its sequence or graph for every row, (N,)."""
+        """The weight of every row, (N,): the weight of its sequence or graph."""
         return np.repeat(self.weights, self.lengths)
 
     @property
     def labelling(self) -> Any:
-        """What is observed of labels: those of rows, (N,); for segments also where these begin."""
+        """The observed labelling: labels of rows (N,), and for segments their begins."""
         return self.labels
 
-    def barred(self, labels: np.ndarray) -> np.ndarray:
-        """Find the rows whose lists of allowed labels lack the label given for them.
+    def find_forbidden(self, labels: np.ndarray) -> np.ndarray:
+        """Return the rows whose lists of allowed labels lack the given label.
 
         Parameters
         ----------
@@ -146,15 +145,15 @@ class Packed:
         bool array (N,)
             The mask of these rows.
         """
-        return ~self.allowed.within(labels)
+        return ~self.allowed.is_allowed(labels)
 
     @property
     def penalties(self) -> np.ndarray | None:
-        """Minus infinity for the labels that rows may not have, else 0, (N, L); None where they may have any."""
+        """Penalties of labels (N, L): minus infinity for labels that are not allowed, else 0; None without lists."""
         return self.allowed.penalties()
 
-    def following(self, reach: int = 1) -> np.ndarray:
-        """Return the rows that have ``reach`` others, or more, before them in their sequence or graph.
+    def find_followers(self, reach: int = 1) -> np.ndarray:
+        """Return the rows with at least ``reach`` rows before them in their sequence or graph.
 
         Parameters
         ----------
@@ -171,14 +170,14 @@ class Packed:
         >>> import numpy as np
         >>> from kernelfields.data import Chains
         >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
-        >>> chains.following().tolist(), chains.following(2).tolist()
+        >>> chains.find_followers().tolist(), chains.find_followers(2).tolist()
         ([1, 2, 4], [2])
         """
         places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
         return np.flatnonzero(places >= reach)
 
-    def before(self, rows: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-        """Return the rows some steps before others.
+    def find_predecessors(self, rows: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
+        """Return the predecessors of rows by ``steps`` positions.
 
         Parameters
         ----------
@@ -195,7 +194,7 @@ class Packed:
         return np.asarray(rows - steps)
 
     def windows(self, window: int | tuple[int, int]) -> Matrix:
-        """Put the inputs around each position side by side, zeros beyond the ends of its sequence.
+        """Concatenate the inputs around each position, with zeros beyond the ends of its sequence.
 
         Parameters
         ----------
@@ -216,15 +215,17 @@ class Packed:
         array([[0., 0., 0., 1.],
                [0., 1., 2., 3.]])
         """
-        return self.inputs if check_window(window) == (0, 0) else window_view(self.inputs, self.offsets, window)
+        if check_window(window) == (0, 0):
+            return self.inputs
+        return sequence_forms.window_view(self.inputs, self.offsets, window)
 
     @property
     def tables(self) -> dict[str | None, Table]:
-        """The rows that steps of inputs see: of positions or nodes, under None, and of types of factors."""
+        """The tables of rows that steps of inputs transform: of positions or nodes, and of types of factors."""
         return {None: Table(self.inputs, Layout(self.offsets), self.position_weights)}
 
-    def rewritten(self, steps: ColumnSteps) -> Self:
-        """Return the same items with columns rewritten by steps.
+    def apply_steps(self, steps: ColumnSteps) -> Self:
+        """Return the items with columns transformed by steps.
 
         Parameters
         ----------
@@ -241,7 +242,7 @@ class Packed:
         return self.with_rows({name: steps(table.rows, table.layout, name) for name, table in self.tables.items()})
 
     def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
-        """Return the same items with other rows in their tables.
+        """Return the items with other rows in their tables.
 
         Parameters
         ----------
@@ -255,8 +256,8 @@ class Packed:
         """
         return replace(self, inputs=rows[None])
 
-    def labelled_nodes(self) -> Packed:
-        """Return positions, or labelled nodes, as items of their own.
+    def select_labelled_nodes(self) -> Packed:
+        """Return labelled positions or nodes, each as an item.
 
         Returns
         -------
@@ -266,7 +267,7 @@ class Packed:
         return replace(self, offsets=np.arange(self.n_positions + 1), weights=self.position_weights)
 
     def without_factors(self) -> Self:
-        """Return the same items without what labels meet in beside their order.
+        """Return the items without factors beyond their order.
 
         Returns
         -------
@@ -276,7 +277,7 @@ class Packed:
         return self
 
     def split(self, array: Matrix) -> list:
-        """Cut an array with N rows into one view for each sequence or graph.
+        """Split an array with N rows into one view for each sequence or graph.
 
         Parameters
         ----------
@@ -327,18 +328,18 @@ class Packed:
         2
         """
         chosen = np.arange(len(self.offsets) - 1)[indices].reshape(-1)
-        rows, offsets = entries_of(self.offsets, chosen)
+        rows, offsets = gather_entries(self.offsets, chosen)
         values = {name: getattr(self, name) for name in self.row_fields}
         parts: dict[str, Any] = {name: None if value is None else value[rows] for name, value in values.items()}
         return replace(self, offsets=offsets, weights=self.weights[chosen], **parts, **self._parts(chosen, offsets))
 
     @property
     def own(self) -> Self:
-        """The data of this process: all of them."""
+        """The data of this process."""
         return self
 
-    def changed(self, change: Callable[[Self], Self]) -> Self:
-        """Return the data changed.
+    def apply(self, change: Callable[[Self], Self]) -> Self:
+        """Apply a function to the data.
 
         Parameters
         ----------
@@ -353,7 +354,7 @@ class Packed:
         return change(self)
 
     def engine(self, asked: object) -> object:
-        """Return the engine that is asked for: data of this process can go to any.
+        """Return the requested engine: data of one process suit every engine.
 
         Parameters
         ----------
@@ -367,8 +368,8 @@ class Packed:
         """
         return asked
 
-    def weighty(self) -> Self:
-        """Return the sequences or graphs whose weight is not zero.
+    def drop_weightless(self) -> Self:
+        """Return the sequences or graphs of nonzero weight.
 
         Returns
         -------
@@ -377,8 +378,8 @@ class Packed:
         """
         return self if self.weights.all() else self.subset(self.weights > 0)
 
-    def some(self, reader: object, most: int) -> tuple[Self, np.ndarray]:
-        """Return some of the items, drawn the same way each time.
+    def draw_items(self, reader: object, most: int) -> tuple[Self, np.ndarray]:
+        """Draw some of the items by a fixed seed.
 
         Parameters
         ----------
@@ -394,26 +395,11 @@ class Packed:
         numbers : ndarray
             Their numbers.
         """
-        numbers = some_items(self.lengths, most)
+        numbers = draw_item_numbers(self.lengths, most)
         return (self if len(numbers) == len(self.lengths) else self.subset(numbers)), numbers
 
-    def engine_of_some(self, engine: Any) -> Any:
-        """Return the engine that fits some of the items: that of all.
-
-        Parameters
-        ----------
-        engine : Engine
-            The engine of all.
-
-        Returns
-        -------
-        Engine
-            The same.
-        """
-        return engine
-
     def check_groups(self, groups: np.ndarray, noun: str) -> None:
-        """Raise an error unless there is a group for each item.
+        """Raise an error unless each item has a group.
 
         Parameters
         ----------
@@ -430,8 +416,8 @@ class Packed:
         if groups.shape != self.weights.shape:
             raise ValueError(f"groups must hold one value for each {noun}: {len(self.weights)}, got {groups.shape}")
 
-    def seen(self, everything: Fit, some: Fit) -> Fit:
-        """Return which of two fits, to all data and to some, has its data in this process.
+    def select_fit(self, everything: Fit, some: Fit) -> Fit:
+        """Return the fit whose data are in this process, of the fits to all data and to a part.
 
         Parameters
         ----------
@@ -447,8 +433,8 @@ class Packed:
         """
         return everything
 
-    def advice_against(self, kernel: object) -> str:
-        """Return why a kernel cannot be had for these data.
+    def kernel_refusal(self, kernel: object) -> str:
+        """Return the reason why a kernel is not available for the data.
 
         Parameters
         ----------
@@ -462,7 +448,7 @@ class Packed:
         """
         return ""
 
-    def with_known(self, labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> Self:
+    def with_known(self, labels: np.ndarray, partial: label_forms.LabelWeights | None, n_labels: int) -> Self:
         """Return the data with known labels.
 
         Parameters
@@ -482,18 +468,18 @@ class Packed:
         return replace(self, labels=labels, partial=partial)
 
     @property
-    def filled(self) -> Self:
-        """The sequences or graphs that have rows."""
+    def nonempty(self) -> Self:
+        """The sequences or graphs with at least one row."""
         return self if self.lengths.all() else self.subset(self.lengths > 0)
 
     def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
-        """Return further fields of a subset: of ``chosen`` items, which will have the given offsets."""
+        """Return the further fields of a subset with ``chosen`` items and given offsets."""
         return {}
 
 
 @dataclass(frozen=True, eq=False)
 class Chains(Packed):
-    """Hold sequences that are packed end to end, with their labels and weights.
+    """Packed sequences with their labels and weights.
 
     Parameters
     ----------
@@ -539,7 +525,7 @@ class Chains(Packed):
         return mask
 
     def for_fit(self) -> Self:
-        """Return labelled chains as a fit takes them: their labels are among those that are allowed.
+        """Return labelled chains with their labels added to the allowed labels.
 
         Returns
         -------
@@ -555,14 +541,75 @@ class Chains(Packed):
             raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
         if self.certain_labels is None:
             return self
-        return replace(self, allowed=self.allowed.admitting(self.certain_labels))
+        return replace(self, allowed=self.allowed.with_allowed(self.certain_labels))
+
+    def cut(self, longest: int, length: int, may_begin: np.ndarray | None = None) -> Self:
+        """Cut long sequences into pieces, each with the weight of its sequence.
+
+        Parameters
+        ----------
+        longest : int
+            The most positions of a sequence that stays whole.
+        length : int
+            The positions of a piece, about.
+        may_begin : bool array (N,), optional
+            The positions at which a piece may begin; by default any.
+
+        Returns
+        -------
+        Chains
+            The pieces, or the same chains if none is long.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 4, 5]))  # four positions and one
+        >>> chains.cut(longest=3, length=2).lengths.tolist()
+        [2, 2, 1]
+        """
+        long = np.flatnonzero(self.lengths > longest)
+        if not self.can_be_cut or not long.size:
+            return self
+        cuts = np.concatenate([np.arange(self.offsets[i] + length, self.offsets[i + 1], length) for i in long])
+        if may_begin is not None:
+            begins = np.flatnonzero(may_begin)
+            places = np.searchsorted(begins, cuts)
+            cuts = begins[places[places < len(begins)]]
+        return self.cut_at(np.union1d(self.offsets, cuts))[0]
+
+    def cut_at(self, offsets: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Cut sequences into pieces, each with the weight of its sequence.
+
+        Parameters
+        ----------
+        offsets : int array (P + 1,)
+            The begin of each piece, and the number of positions; the offsets of the sequences are among them.
+
+        Returns
+        -------
+        chains : Chains
+            The pieces.
+        sequences : int array (P,)
+            The number of the sequence of each piece.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 4, 5]))
+        >>> chains.cut_at(np.array([0, 3, 4, 5]))[1].tolist()
+        [0, 0, 1]
+        """
+        sequences = np.searchsorted(self.offsets, offsets[:-1], side="right") - 1
+        return replace(self, offsets=offsets, weights=self.weights[sequences]), sequences
 
 
 PackedData = TypeVar("PackedData", bound=Packed)
 
 
-def some_items(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Return the numbers of items of about so many positions, drawn the same way each time; all where they are few."""
+def draw_item_numbers(lengths: np.ndarray, most: int) -> np.ndarray:
+    """Draw the numbers of items with about ``most`` positions by a fixed seed; all items if they have fewer."""
     if lengths.sum() <= most:
         return np.arange(len(lengths))
     order = np.random.default_rng(0).permutation(len(lengths))
@@ -570,7 +617,7 @@ def some_items(lengths: np.ndarray, most: int) -> np.ndarray:
 
 
 def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:
-    """Return items of one label each whose weights include those of the classes, as in scikit-learn.
+    """Multiply the weights of samples by the weights of their classes, as in scikit-learn.
 
     A sample of which nothing is known keeps its weight; where several labels are possible, it has the mean of theirs.
     """
@@ -583,7 +630,7 @@ def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | 
         places = {label: place for place, label in enumerate(classes.tolist())}
         weights = np.ones(len(classes))
         for label, weight in class_weight.items():
-            weights[place_of(label, places, "class_weight names")] = weight
+            weights[find_place(label, places, "class_weight names")] = weight
     known = shares.sum(axis=1)
     weighed = samples.weights * np.divide(shares @ weights, known, out=np.ones(len(known)), where=known > 0)
     if not weighed.any():

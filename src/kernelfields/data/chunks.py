@@ -1,4 +1,4 @@
-r"""Names and weights of features, of one position or of some thousand at once, as CRFsuite reads them.
+r"""Names and weights of features of one position or of thousands, in the forms of CRFsuite.
 
     {"word": "cat", "upper": True, "len": 3.0}  ->  ("word:cat", 1), ("upper", 1), ("len", 3)
 
@@ -8,7 +8,7 @@ of weight 1: a string is a name and nothing else, so that "x:2.5" has the weight
 Other than in python-crfsuite, a tuple or frozenset is taken as value too, every mapping counts as dict, and a name
 may hold "\0". Sets are read in sorted order, because their own changes from run to run.
 
-``features_of`` reads one position in plain Python. ``read_chunk`` makes the names of all features of a chunk one
+``iterate_features`` reads one position in plain Python. ``read_chunk`` makes the names of all features of a chunk one
 text and the weights one array, without a Python step per feature: chunks of plain dicts, or of lists or tuples of
 strings, are read by built-in functions that run over all features; what they cannot read, such as nested values or
 chunks of both kinds, is left to its twin, whose errors name what is wrong and where.
@@ -26,16 +26,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, count, pairwise
 from math import isfinite
 from numbers import Number
-from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
+from typing import NamedTuple, SupportsFloat, SupportsIndex
 
 import numpy as np
 
 from kernelfields.data.names import NAME_END, NameText, join_names, split_names
-from kernelfields.numerics.containers import shape_of
+from kernelfields.data.positions import is_collection
+from kernelfields.numerics.containers import find_shape
 
 # What a backslash protects is taken first, and the possessive quantifier never gives it back.
 _STRING = re.compile(r"((?:\\[:\\]|[^:])*+)(?::(.*))?", re.DOTALL)
@@ -43,7 +44,6 @@ _PROTECTED = re.compile(r"\\([:\\])")
 SEPARATOR = ":"
 # The classes that come most often first: a look at an abstract one costs more than all the rest.
 _MAPPINGS = (dict, Mapping)
-_COLLECTIONS = (list, tuple, set, frozenset, Set)
 _NUMBERS = (float, int)
 _ARRAYS = "Rows of numbers are passed as one array of shape (rows, features) for each sequence."
 _UNKNOWN = "leave the feature out where it is unknown."
@@ -67,13 +67,13 @@ class Chunk(NamedTuple):
     counts: np.ndarray
 
     def select(self, chosen: np.ndarray) -> Chunk:
-        """Return the features marked in ``chosen``."""
+        """Select the features marked in ``chosen``."""
         weights = None if self.weights is None else self.weights[chosen]
-        return Chunk(self.names.select(chosen), weights, kept_counts(self.counts, chosen))
+        return Chunk(self.names.select(chosen), weights, count_kept(self.counts, chosen))
 
 
-def kept_counts(counts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return how many of each position's features are marked in ``chosen``."""
+def count_kept(counts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Count the features of each position that are marked in ``chosen``."""
     before = np.zeros(len(chosen) + 1, dtype=np.int64)
     np.cumsum(chosen, out=before[1:])
     ends = np.cumsum(counts)
@@ -81,25 +81,25 @@ def kept_counts(counts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def read_chunk(positions: list, place: Callable[[int], str]) -> Chunk:
-    """Return the features of positions; ``place`` names a position in messages of errors."""
+    """Read the features of positions; ``place`` names a position in error messages."""
     kinds = set(map(type, positions))
     chunk = None
     if kinds == {dict}:
         chunk = _read_dicts(positions)
     elif kinds <= {list, tuple}:
         chunk = _read_strings(positions)
-    return read_plainly(positions, place) if chunk is None else chunk
+    return read_each(positions, place) if chunk is None else chunk
 
 
-def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
-    """Return the features of positions of every kind, one after the other."""
+def read_each(positions: list, place: Callable[[int], str]) -> Chunk:
+    """Read the features of positions one by one, in any form."""
     names: list[str] = []
     weights: list[float] = []
     counts = np.empty(len(positions), dtype=np.int64)
     for row, position in enumerate(positions):
         before = len(names)
         try:
-            for name, weight in features_of(position):
+            for name, weight in iterate_features(position):
                 names.append(name)
                 weights.append(weight)
         except (TypeError, ValueError) as error:
@@ -109,8 +109,8 @@ def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
     return Chunk(join_names(names), np.array(weights), counts)
 
 
-def word_at(position: object, feature: str) -> str | None:
-    """Return the value of a feature at a position as text: that of a dict, or the first string that begins with it."""
+def feature_text(position: object, feature: str) -> str | None:
+    """Return the value of a feature at a position as text: from a dict, or the first string with its prefix."""
     if isinstance(position, _MAPPINGS):
         value = position.get(feature)
         return value if value is None or isinstance(value, str) else str(value)
@@ -120,12 +120,12 @@ def word_at(position: object, feature: str) -> str | None:
 
 
 def number_word(value: np.floating | float) -> str:
-    """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
+    """Return the shortest text that identifies a number in the precision of its column: "0.1", "1234567"."""
     return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero
 
 
-def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield names and weights of a position, in order, ``prefix`` before every name."""
+def iterate_features(position: object, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield names and weights of the features of a position, names with ``prefix``."""
     if isinstance(position, _MAPPINGS):
         for name, value in position.items():
             full = prefix + _text(name)
@@ -134,7 +134,7 @@ def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float
             elif isinstance(value, _NUMBERS):
                 yield full, _finite(full, value)
             elif isinstance(value, _MAPPINGS) or is_collection(value):
-                yield from features_of(value, full + SEPARATOR)
+                yield from iterate_features(value, full + SEPARATOR)
             else:
                 yield full, _other_number(full, value)
     elif is_collection(position):
@@ -144,39 +144,8 @@ def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float
         raise TypeError(_not_a_position(position))
 
 
-def is_collection(values: object) -> TypeGuard[Collection]:
-    """Whether values can be a collection of feature strings, by its kind."""
-    if isinstance(values, np.ndarray):
-        return values.ndim == 1 and values.dtype.kind in "OU"
-    return isinstance(values, _COLLECTIONS)
-
-
-def is_feature_position(position: object) -> bool:
-    """Whether a position looks like a feature dict or like a collection of feature strings."""
-    if isinstance(position, Mapping):
-        return True
-    return is_collection(position) and isinstance(next(iter(position), None), str | bytes)
-
-
-def check_sequence(item: object, name: str) -> None:
-    """Raise where an item has no positions in an order: a text or a word, most often, where a list of words should be.
-
-    ``name`` is how the message calls it.
-    """
-    if isinstance(item, str | bytes):
-        raise TypeError(f"{name} is {described(item)}: split texts into lists of words, and pass one alone as [words]")
-    if item is None or isinstance(item, Iterator | Set):
-        raise TypeError(f"{name} is {described(item)}: make a list of its positions, in their order")
-
-
-def described(value: object) -> str:
-    """Return a value as messages show it."""
-    shape, kind = shape_of(value), type(value).__name__
-    return f"{value!r:.60} ({kind})" if shape is None else f"a {kind} of shape {shape}"
-
-
 def read_weighted(strings: Iterable[str]) -> dict[str, float]:
-    """Return the feature dict of one position given as strings with weights; equal names add up."""
+    """Return the feature dict of a position from strings with weights; weights of equal names add up."""
     features: dict[str, float] = {}
     for string in strings:
         name, text = _STRING.fullmatch(string).groups()  # type: ignore[union-attr]
@@ -222,9 +191,9 @@ def _finite(name: str, value: SupportsFloat | SupportsIndex) -> float:
 
 
 def _other_number(name: str, value: object) -> float:
-    """The weight of what is no number in Python but can be made one: of NumPy and others, but no arrays."""
+    """Convert a scalar of NumPy or another library to a weight."""
     numeric = isinstance(value, SupportsFloat | SupportsIndex)
-    if not numeric or isinstance(value, np.complexfloating) or shape_of(value):
+    if not numeric or isinstance(value, np.complexfloating) or find_shape(value):
         raise TypeError(
             f"feature {name!r} is {value!r:.60} ({type(value).__name__}). Use a number, a bool, a string, a dict "
             f"or a list of strings; {_UNKNOWN}"
@@ -278,9 +247,9 @@ def _read_dicts(positions: list) -> Chunk | None:
     counts = _lengths(positions)
     try:
         if len(rows_by_keys) * _VALUES_PER_KEY <= len(positions):
-            read = _join_columns(_columns_of_equals(positions, rows_by_keys, counts), counts.sum())
+            read = _join_columns(_iterate_equal_columns(positions, rows_by_keys, counts), counts.sum())
         elif len(names) * _VALUES_PER_KEY <= counts.sum():
-            read = _join_columns(_columns_of_others(positions), counts.sum())
+            read = _join_columns(_iterate_other_columns(positions), counts.sum())
         else:
             read = _read_numbers(positions)
     except (TypeError, OverflowError):
@@ -289,15 +258,15 @@ def _read_dicts(positions: list) -> Chunk | None:
 
 
 def _read_numbers(positions: list) -> tuple[NameText, np.ndarray] | None:
-    """Read dicts all of whose values are numbers."""
+    """Read dicts with numbers as values."""
     values = _flatten(map(dict.values, positions))
     if not set(map(type, values)) <= _NUMBER_TYPES:
         return None
     return join_names(_flatten(positions)), np.fromiter(values, dtype=np.float64, count=len(values))
 
 
-def _columns_of_equals(positions: list, rows_by_keys: dict[tuple, list], counts: np.ndarray) -> Iterator[_Column]:
-    """Yield the columns of dicts many of which have the same keys in the same order."""
+def _iterate_equal_columns(positions: list, rows_by_keys: dict[tuple, list], counts: np.ndarray) -> Iterator[_Column]:
+    """Yield the columns of dicts with equal keys in equal order."""
     starts = np.cumsum(counts) - counts
     for keys, rows in rows_by_keys.items():
         values = _flatten(positions[row].values() for row in rows)
@@ -306,8 +275,8 @@ def _columns_of_equals(positions: list, rows_by_keys: dict[tuple, list], counts:
             yield key, first + order, values[order :: len(keys)]
 
 
-def _columns_of_others(positions: list) -> Iterator[_Column]:
-    """Yield the columns of dicts with few keys, of which each dict has its own choice."""
+def _iterate_other_columns(positions: list) -> Iterator[_Column]:
+    """Yield the columns of dicts with few keys each."""
     names, values = _flatten(positions), _flatten(map(dict.values, positions))
     numbers: dict[str, int] = defaultdict(count().__next__)
     keys = np.fromiter(map(numbers.__getitem__, names), dtype=np.int64, count=len(names))
@@ -319,7 +288,7 @@ def _columns_of_others(positions: list) -> Iterator[_Column]:
 
 
 def _join_columns(columns: Iterable[_Column], n_entries: int) -> tuple[NameText, np.ndarray] | None:
-    """Join names with their values where those are text, all values of a column at once."""
+    """Join names with textual values, a column at a time."""
     weights = np.ones(n_entries)
     parts: list[str] = []  # of the text; a part is a name or, where values are text, one name for each
     n_names = 0

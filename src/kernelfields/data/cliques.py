@@ -1,4 +1,4 @@
-"""Clique sets: labels that meet, the inputs that they see, one potential for all of a kind.
+"""Clique sets: labels that meet, the inputs at each clique, and one potential for all cliques of a set.
 
     NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
     EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
@@ -121,8 +121,8 @@ class CliqueSet(BaseEstimator):
     #: Whether cliques see rows of the data, rather than one table whatever the data are.
     sees_data: ClassVar[bool] = True
 
-    def filled(self, **values: object) -> Self:
-        """Return a copy in which what is left open has a value.
+    def with_defaults(self, **values: object) -> Self:
+        """Return a copy with default values for parameters that are None or "auto".
 
         Parameters
         ----------
@@ -142,31 +142,31 @@ class CliqueSet(BaseEstimator):
 
     @property
     def observed_only(self) -> bool:
-        """Whether only pairs of features and labels that occur in training have coefficients."""
+        """Whether coefficients are limited to pairs of features and labels that occur in training."""
         return self.support is not None and self.support != "all"
 
     @property
     def most_pivots(self) -> int | None:
-        """The most basis functions of a kernel without explicit features; None for no limit."""
+        """Maximal number of basis functions of a kernel without explicit features; None for no limit."""
         return USUAL_RANK if isinstance(self.rank, str) else self.rank
 
     @property
     def neighbours(self) -> tuple[int, int]:
-        """How many positions before and after its own a clique sees."""
+        """Number of positions before and after its own in the window of a clique."""
         return (0, 0) if self.window is None else check_window(self.window)
 
     @property
     def least_weight(self) -> float:
-        """The least total weight in training of a pair that has a coefficient."""
+        """Minimal total weight in training of a pair with a coefficient."""
         return 0.0 if self.support is None or isinstance(self.support, str) else float(self.support)
 
     @property
     def default_name(self) -> str:
-        """What the set is called where it has no name: as its factors are."""
+        """Default name of a set: the name of its factors."""
         return self.group or ""
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the positions that carry a clique, of several labels the last of them.
+        """Return the positions of cliques: for several labels the position of the last one.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class CliqueSet(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define the positions of its cliques")
 
     def width(self, n_features: int) -> int:
-        """Return the number of columns that each clique sees.
+        """Return the number of input columns of each clique.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class CliqueSet(BaseEstimator):
         return n_features * (sum(self.neighbours) + 1)
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return where the columns that cliques see go.
+        """Return the permutations of the input columns of cliques.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class CliqueSet(BaseEstimator):
         return np.hstack(list(parts))
 
     def check_reach(self) -> None:
-        """Raise an error if the labels of a clique cannot stand where they should.
+        """Raise an error if the distances between the labels of a clique are impossible.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class CliqueSet(BaseEstimator):
         """
 
     def view(self, data: Packed) -> Matrix:
-        """Return what each clique sees of the inputs.
+        """Return the inputs of each clique.
 
         Parameters
         ----------
@@ -272,32 +272,32 @@ class CliqueSet(BaseEstimator):
 
     @property
     def neighbours_only(self) -> bool:
-        """Whether labels of a chain that meet in this set are neighbours, or stand alone."""
+        """Whether labels in the cliques of a chain are neighbours or single."""
         return self.group in (None, "edge")
 
     @property
     def needs_threads(self) -> bool:
-        """Whether such cliques need the threads of this process: labels far apart, or features seen in training."""
+        """Whether the cliques are limited to threads of this process: distant labels, or observed features."""
         sparse = self.observed_only and self.kernel is not None
         return sparse or not self.neighbours_only
 
     @property
-    def weighs_labels_singly(self) -> bool:
-        """Whether coefficients must belong to single labellings, not to contrasts between them."""
+    def has_single_labellings(self) -> bool:
+        """Whether coefficients must belong to single labellings, not to contrasts."""
         return self.observed_only or (self.l1 or 0.0) > 0
 
     @property
     def steps_back(self) -> tuple[int, ...]:
-        """How many steps before its position each label of a clique stands, the earliest first."""
+        """Number of steps between each label of a clique and its position, the earliest label first."""
         return tuple(range(self.labels_per_clique - 1, -1, -1))
 
     @property
     def reach(self) -> int:
-        """How many steps lie between the first label of a clique and its last."""
+        """Number of steps between the first and the last label of a clique."""
         return self.steps_back[0]
 
     def members(self, data: Packed) -> np.ndarray:
-        """Return the rows whose labels meet in each clique.
+        """Return the rows of the labels of each clique.
 
         Parameters
         ----------
@@ -311,10 +311,10 @@ class CliqueSet(BaseEstimator):
         """
         positions = self.positions(data)
         last = np.arange(data.n_positions) if positions is None else positions
-        return data.before(last[:, None], np.array(self.steps_back))
+        return data.find_predecessors(last[:, None], np.array(self.steps_back))
 
     def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return the labellings that are observed, and their cliques.
+        """Return the observed labellings and their cliques.
 
         Parameters
         ----------
@@ -334,12 +334,12 @@ class CliqueSet(BaseEstimator):
         return data.given.labellings(self.members(data), n_labels)
 
     @property
-    def lists_labellings(self) -> bool:
-        """Whether weights are listed for the labellings seen in training, however many there could be."""
+    def has_sparse_labellings(self) -> bool:
+        """Whether weights are listed for labellings of the training data instead of all labellings."""
         return False
 
     def parts(self) -> list[CliqueSet]:
-        """Return the sets that this one stands for.
+        """Return the sets that replace this set in a fit.
 
         Returns
         -------
@@ -368,12 +368,17 @@ class CliquesEverywhere(CliqueSet):
     """Cliques at every position or, with a group, of every factor in it."""
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return None: every position, or factor of the group, carries a clique.
+        """Return None: every position, or factor of the group, has a clique.
 
         Parameters
         ----------
         data : Packed
             The data.
+
+        Returns
+        -------
+        None
+            All positions, or factors.
         """
         return None
 
@@ -445,7 +450,7 @@ class EdgeCliques(CliqueSet):
         ndarray (n,)
             The rows of these positions.
         """
-        return data.following()
+        return data.find_followers()
 
 
 @SETTINGS.register("start cliques")

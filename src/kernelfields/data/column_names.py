@@ -1,4 +1,4 @@
-"""Names of the columns of data frames, so that columns in another order than at the fit are not taken for others.
+"""Names of the columns of data frames, checked against those of the fit.
 
 As in scikit-learn: names are strings, all of them or none. Tables without names pass, with a warning where others have
 names. Cost: one comparison of names per table. Fails: ValueError or TypeError that names the table and the columns.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kernelfields.data.reading import listed
-from kernelfields.numerics.containers import columns_of
+from kernelfields.numerics.containers import find_column_names
 from kernelfields.numerics.user_warnings import warn_user
 
 
 def column_names(table: object) -> list[str] | None:
-    """Return the names of the columns of a table; None where it has none, or none that are strings."""
-    every = columns_of(table)
+    """Return the names of the columns of a table; None without names, or with names that are no strings."""
+    every = find_column_names(table)
     if every is None:
         return None
     names = [name for name in every if isinstance(name, str)]
@@ -28,7 +28,7 @@ def column_names(table: object) -> list[str] | None:
 
 
 def shared_columns(tables: Iterable[object], noun: str) -> list[str] | None:
-    """Return the names of the columns of all tables, None where they have none; messages count tables as ``noun``."""
+    """Return the common names of the columns of tables; None without names."""
     first, expected, unnamed = 0, None, False
     for number, names in enumerate(map(column_names, tables)):
         if names is None:
@@ -48,7 +48,7 @@ def shared_columns(tables: Iterable[object], noun: str) -> list[str] | None:
 
 
 def check_columns(tables: Iterable[object], expected: list[str] | None, noun: str) -> None:
-    """Raise or warn, as scikit-learn does, where tables have other columns than the fit ``expected``."""
+    """Raise or warn, as scikit-learn does, if tables have other columns than the fit ``expected``."""
     named = unnamed = False
     for number, names in enumerate(map(column_names, tables)):
         named, unnamed = named or names is not None, unnamed or names is None
@@ -64,7 +64,7 @@ def check_columns(tables: Iterable[object], expected: list[str] | None, noun: st
 
 
 def difference(names: Sequence[str], expected: Sequence[str]) -> str:
-    """Describe how names of columns differ from those that are expected."""
+    """Describe the difference between names of columns and the expected names."""
     parts = []
     if unseen := [name for name in names if name not in set(expected)]:
         parts.append(f"unseen at fit time: {listed(unseen)}")

@@ -1,4 +1,4 @@
-"""Constraints on labellings: penalties of minus infinity on potentials, and schemes of entities that need them.
+"""Constraints on labellings: penalties of minus infinity on potentials, and schemes of entities.
 
     node'_t(b) = node_t(b) + label(b) + [t first] start(b) + [t last] end(b)
     edge'(a, b) = edge(a, b) + edge_penalty(a, b)
@@ -32,11 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from kernelfields.data.partial_labels import SoftRows
-from kernelfields.data.reading import SEQUENCES, place_of, plain_label
+from kernelfields.data import label_forms
+from kernelfields.data.reading import SEQUENCES, find_place, plain_label
 from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.registry import SETTINGS
 
@@ -47,15 +48,28 @@ _LAST, _AFTER = "is forbidden at the last position", "is forbidden after"
 _UNMARKED_END = ", or use 'bio' if the ends of entities are not marked"
 
 
+class Spelling(Protocol):
+    """A way to write labels of entities and labels outside of entities."""
+
+    @property
+    def strays(self) -> frozenset[str]:
+        """Labels that are outside of all entities."""
+
+    def standard(self, label: object) -> str | None:
+        """Return a label as schemes write it; None for labels of another spelling."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """Tags of a scheme, and for those that cannot stand anywhere which tags come right before and right after."""
+    """Tags of a scheme, with the tags that may precede and follow dependent tags."""
 
     name: str
     tags: str
     after: dict[str, str] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
     advice: str = ""
+    #: Another spelling of the labels (data/label_notations.py); None for "B-type".
+    notation: Spelling | None = None
 
     def parse(self, label: object) -> tuple[str, str]:
         """Return tag and type of a label, ("O", "") outside; raise ValueError if it has another form."""
@@ -64,12 +78,12 @@ class Scheme:
             raise ValueError(f"label {label!r} does not fit the scheme {self.name!r}: {self._expected(label)}")
         return parts
 
-    def holds(self, labels: Iterable) -> bool:
+    def matches(self, labels: Iterable) -> bool:
         """Whether every label has the form of the scheme."""
         return all(self._split(label) is not None for label in labels)
 
     def rules(self, labels: Sequence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return which pairs (L, L) of the labels may be neighbours, which (L,) may be first, which last."""
+        """Return the allowed pairs (L, L) of neighbours, first labels (L,) and last labels (L,)."""
         parts = [self.parse(label) for label in labels]
         tags = np.array([self.tags.index(tag) for tag, _ in parts])
         types = np.array([kind for _, kind in parts])
@@ -85,7 +99,7 @@ class Scheme:
         return pairs, first, last
 
     def span_tags(self, length: int, touching: bool = False) -> str:
-        """Return the tags of an entity of so many positions; ``touching`` one of its own type right before it."""
+        """Return the tags of an entity of ``length`` positions; ``touching`` if one of its type precedes it."""
         first, inside, last, single = {
             "bio": "BIIB",
             "iob1": "BIIB" if touching else "IIII",
@@ -94,19 +108,21 @@ class Scheme:
         }[self.name]
         return single if length == 1 else first + inside * (length - 2) + last
 
-    def may_follow(self, label: str, before: str | None) -> bool:
-        """Whether a label may follow another, or begin a sequence; each has the form of the scheme."""
+    def is_allowed_step(self, label: str, before: str | None) -> bool:
+        """Whether a label of the scheme may follow another one, or begin a sequence."""
         tag, kind = self.parse(label)
         if before is None:
             return tag not in self.after
         left, other = self.parse(before)
         return self._joined(left, tag) if kind == other else left not in self.before and tag not in self.after
 
-    def may_end(self, label: str) -> bool:
+    def is_allowed_end(self, label: str) -> bool:
         """Whether a label may end a sequence."""
         return self.parse(label)[0] not in self.before
 
     def _split(self, label: object) -> tuple[str, str] | None:
+        if self.notation is not None:
+            label = self.notation.standard(label)
         if not isinstance(label, str):
             return None
         tag, hyphen, kind = label.partition("-")
@@ -127,7 +143,7 @@ class Scheme:
         return expected
 
     def _check_way(self, labels: Sequence, steps: np.ndarray, ends: np.ndarray, needed: dict, side: str) -> None:
-        """Raise if steps (L, L) from the labels that may end a sequence on one side do not reach a label."""
+        """Raise if a label is unreachable by allowed steps (L, L) from the ends of a sequence."""
         lost = np.flatnonzero(~reachable(ends, steps))
         if lost.size:
             tag, kind = self.parse(labels[lost[0]])
@@ -140,7 +156,7 @@ class Scheme:
 
 
 def reachable(start: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return which labels (L,) allowed steps (L, L) lead to from those in start (L,), which are among them."""
+    """Return the labels (L,) that allowed steps (L, L) reach from the labels in ``start`` (L,)."""
     reached = start.copy()
     while (further := reached | steps[reached].any(axis=0)).sum() > reached.sum():
         reached = further
@@ -160,7 +176,7 @@ _ALIASES = {"iob2": "bio", "iobes": "bioes", "biluo": "bilou"}
 
 
 def find_scheme(name: object) -> Scheme:
-    """Return the scheme of that name, in capitals or not; iob2, iobes and biluo are understood, too."""
+    """Return a scheme by its name, in any case; iob2, iobes and biluo are names, too."""
     key = name.lower() if isinstance(name, str) else ""
     scheme = SCHEMES.get(_ALIASES.get(key, key))
     if scheme is None:
@@ -170,14 +186,14 @@ def find_scheme(name: object) -> Scheme:
 
 
 def guess_scheme(labels: Iterable) -> Scheme | None:
-    """Return the scheme whose form all these labels have, None if there is none.
+    """Return the scheme whose form all labels have; None without one.
 
     Labels of "bio" and "iob1" look the same; "bio" is returned. Tags without types count only if an entity can
     begin and go on with them, so that classes that happen to be called "S" and "E" are not taken for entities.
     """
     known = set(labels)
     for scheme in (SCHEMES["bio"], SCHEMES["bioes"], SCHEMES["bilou"]):
-        if known and scheme.holds(known):
+        if known and scheme.matches(known):
             typed = any(len(label) > 1 for label in known)
             return scheme if typed or known == {"O"} or ("B" in known and known & {"I", "E", "L"}) else None
     return None
@@ -186,7 +202,7 @@ def guess_scheme(labels: Iterable) -> Scheme | None:
 @SETTINGS.register("constraints")
 @dataclass(frozen=True)
 class Constraints:
-    """What is forbidden of labellings: neighbours, first and last labels, labels everywhere, and a scheme of entities.
+    """Forbidden neighbours, first, last and other labels, and a scheme of entities.
 
     Labels of training data that break the scheme are mended, with a warning: in "bio", an I-X that no entity of its
     type goes on from is read as B-X.
@@ -238,8 +254,8 @@ class Constraints:
             object.__setattr__(self, key, plain)
 
     @classmethod
-    def of(cls, constraints: object) -> Constraints:
-        """Read constraints from what users may pass.
+    def parse(cls, constraints: object) -> Constraints:
+        """Parse constraints in any accepted form.
 
         Parameters
         ----------
@@ -270,7 +286,7 @@ class Constraints:
         return cls(transitions=constraints)  # type: ignore[arg-type]  # checked there
 
     def spec(self) -> dict[str, object]:
-        """Return the constraints as lists that JSON can hold.
+        """Return the constraints as plain lists.
 
         Returns
         -------
@@ -284,7 +300,7 @@ class Constraints:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, object]) -> Constraints:
-        """Return the constraints that :meth:`spec` described.
+        """Rebuild the constraints from their description.
 
         Parameters
         ----------
@@ -296,7 +312,7 @@ class Constraints:
         Constraints
             The constraints.
         """
-        return cls.of(spec)
+        return cls.parse(spec)
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +338,7 @@ class ConstraintMasks:
         return {"edge": self.edge, "start": self.start, "end": self.end, "label": self.label}
 
     def check(self, n_labels: int) -> None:
-        """Raise ValueError unless these are penalties on so many labels that leave a labelling: for those of a file."""
+        """Raise ValueError unless the masks are penalties on ``n_labels`` labels that allow a labelling."""
         for name, mask in self.describe().items():
             if mask.shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
                 raise ValueError(f"the constraint mask {name!r} has the wrong shape")
@@ -341,7 +357,7 @@ class ConstraintMasks:
         return node
 
     def log_labellings(self, lengths: np.ndarray) -> np.ndarray:
-        """Return the logarithm of the number of labellings that each length (S,) leaves; -inf for none."""
+        """Return the logarithm of the number of allowed labellings for each length (S,); -inf for none."""
         steps, first, last = (np.exp(mask) for mask in (self.edge + self.label, self.start + self.label, self.end))
         logs, counts, scale = np.empty(lengths.max()), first, 0.0
         with np.errstate(divide="ignore"):
@@ -354,7 +370,7 @@ class ConstraintMasks:
         return logs[lengths - 1]
 
     def check_lengths(self, lengths: np.ndarray) -> None:
-        """Raise ValueError at the first sequence whose length (S,) leaves it no labelling."""
+        """Raise ValueError at the first sequence whose length (S,) allows no labelling."""
         if not self.any or not len(lengths):
             return
         allowed = self.label == 0
@@ -407,8 +423,8 @@ class ConstraintMasks:
         place = SEQUENCES.place(offsets, row)
         raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 
-    def check_targets(self, targets: SoftRows, offsets: np.ndarray) -> None:
-        """Raise ValueError at the first position whose targets have something of what is forbidden."""
+    def check_targets(self, targets: label_forms.SoftRows, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first position with a target for a forbidden label."""
         wrong: np.ndarray = np.any(targets.node * (self.label < 0), axis=1)
         wrong[offsets[:-1]] |= (targets.node[offsets[:-1]] * (self.start < 0)).any(axis=1)
         wrong[offsets[1:] - 1] |= (targets.node[offsets[1:] - 1] * (self.end < 0)).any(axis=1)
@@ -419,7 +435,7 @@ class ConstraintMasks:
             raise ValueError(f"{place}: targets give mass to what the constraints forbid")
 
     def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
-        """Return what forbids it, the scheme or the constraints beside it, and what to do."""
+        """Return the name of the violated rule, and advice."""
         if self.scheme is not None:
             scheme = find_scheme(self.scheme)
             pairs, first, last = scheme.rules(classes.tolist())
@@ -430,7 +446,7 @@ class ConstraintMasks:
 
 
 def resolve_constraints(constraints: object, classes: np.ndarray) -> ConstraintMasks:
-    """Turn constraints in any accepted form into penalties.
+    """Convert constraints in any accepted form to penalties.
 
     Parameters
     ----------
@@ -460,12 +476,12 @@ def resolve_constraints(constraints: object, classes: np.ndarray) -> ConstraintM
     >>> resolve_constraints([("a", "b")], np.array(["a", "b"])).edge.tolist()
     [[0.0, -inf], [0.0, 0.0]]
     """
-    checked = Constraints.of(constraints)
+    checked = Constraints.parse(constraints)
     check_labels_fit(len(classes))
     place = {label: index for index, label in enumerate(np.asarray(classes).tolist())}
 
     def numbers(labels: Iterable, where: str) -> list[int]:
-        return [place_of(label, place, "constraints name", f" in {where!r}") for label in labels]
+        return [find_place(label, place, "constraints name", f" in {where!r}") for label in labels]
 
     def mask(labels: Iterable, where: str) -> np.ndarray:
         penalties = np.zeros(len(place))

@@ -1,4 +1,4 @@
-"""Feature dicts or lists of feature strings, one per position, to sparse rows.
+"""Feature dicts or lists of feature strings, one per position, as sparse rows.
 
 Names and weights are those of python-crfsuite, as chunks.py spells out with an example. A name seen twice in one
 position adds up. Weights of zero leave no trace and do not enter the vocabulary, unless ``keep_zeros`` is set.
@@ -17,18 +17,19 @@ from itertools import chain, islice
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import described, kept_counts, read_chunk
+from kernelfields.data.chunks import count_kept, read_chunk
 from kernelfields.data.names import NameTable
+from kernelfields.data.positions import show_value
 from kernelfields.data.reading import SEQUENCES, is_listing
-from kernelfields.numerics.containers import shape_of
+from kernelfields.numerics.containers import find_shape
 from kernelfields.numerics.parameters import is_real
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 
 
 class FeatureDictEncoder:
-    """Learn the columns of feature names, and turn feature dicts into sparse rows.
+    """Learn the columns of feature names, and encode feature dicts as sparse rows.
 
     Names that were not seen in the fit are ignored. X may also be an iterator over sequences; then only one chunk of it
     is held in memory. Attributes after fit: ``vocabulary_`` maps a feature's name to its column, in order of first
@@ -127,7 +128,7 @@ class FeatureDictEncoder:
 
     @property
     def vocabulary_(self) -> dict[str, int]:
-        """Columns by name, made at each access."""
+        """Columns by name."""
         return {name: column for column, name in enumerate(self.feature_names_)}
 
     @property
@@ -147,7 +148,7 @@ class FeatureDictEncoder:
 
     @classmethod
     def from_spec(cls, names: Iterable[str]) -> FeatureDictEncoder:
-        """Rebuild the encoder from what ``spec`` returned.
+        """Rebuild the encoder from its description.
 
         Parameters
         ----------
@@ -167,7 +168,7 @@ class FeatureDictEncoder:
         return encoder
 
     def keep(self, kept: np.ndarray) -> FeatureDictEncoder:
-        """Return an encoder of some of the columns, in the same order.
+        """Return an encoder of selected columns, in the same order.
 
         Parameters
         ----------
@@ -185,11 +186,11 @@ class FeatureDictEncoder:
 
 
 def _without_names(value: object) -> str:
-    return described(value) + ("" if shape_of(value) is None else ", which has no names of features")
+    return show_value(value) + ("" if find_shape(value) is None else ", which has no names of features")
 
 
-def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:
-    """Yield the sequences of X and append their lengths to ``lengths``; with ``empty`` they may have no positions."""
+def _iterate_checked(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:
+    """Yield the sequences of X and append their lengths to ``lengths``; ``empty`` allows empty sequences."""
     for index, sequence in enumerate(X):
         if not (type(sequence) is list or is_listing(sequence)):
             raise ValueError(
@@ -205,14 +206,14 @@ def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Seq
 def _encode(
     X: object, table: NameTable, *, grow: bool, keep_zeros: bool, at_once: int
 ) -> tuple[sp.csr_array, np.ndarray]:
-    """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
+    """Encode sequences as CSR over the names of a table, with offsets; ``grow`` adds unknown names."""
     if not is_listing(X) and not isinstance(X, Iterator):
         raise ValueError(f"{_EXPECTED}, got {_without_names(X)}")
     lengths, rows = array("q"), _Rows()
-    positions = chain.from_iterable(_checked_sequences(X, lengths, not grow))
+    positions = chain.from_iterable(_iterate_checked(X, lengths, not grow))
 
     def place(row: int) -> str:
-        return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
+        return SEQUENCES.place(make_offsets(np.asarray(lengths)), len(rows.counts) + row)
 
     while some := list(islice(positions, at_once)):
         chunk = read_chunk(some, place)
@@ -222,11 +223,11 @@ def _encode(
         rows.append(columns, chunk.weights, chunk.counts)
     if not lengths:
         raise ValueError(f"{_EXPECTED}, got an empty one")
-    return rows.packed(len(table)), offsets_of(np.asarray(lengths))
+    return rows.packed(len(table)), make_offsets(np.asarray(lengths))
 
 
 class _Rows:
-    """Growing flat buffers of a CSR: columns and weights of its entries, number of entries of its rows."""
+    """Growing flat buffers of a CSR matrix: columns, weights, and numbers of entries of rows."""
 
     def __init__(self) -> None:
         self.columns, self.weights, self.counts = array("i"), array("d"), array("q")
@@ -239,14 +240,14 @@ class _Rows:
         _extend(self.counts, counts)
 
     def packed(self, n_columns: int) -> sp.csr_array:
-        """Return the CSR with sorted columns; what has the column -1 is left out, what has the same adds up."""
+        """Return the CSR with sorted columns; entries of column -1 are dropped, equal columns add up."""
         columns, counts = np.asarray(self.columns), np.asarray(self.counts)
         if self.weights:
             self._weigh_all()
         weights = np.asarray(self.weights) if self.weights else np.ones(len(columns))
         if not (known := columns >= 0).all():
-            columns, weights, counts = columns[known], weights[known], kept_counts(counts, known)
-        indptr = offsets_of(counts)
+            columns, weights, counts = columns[known], weights[known], count_kept(counts, known)
+        indptr = make_offsets(counts)
         index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
         packed = sp.csr_array((weights, columns, indptr.astype(index)), shape=(len(counts), n_columns))
         packed.sum_duplicates()

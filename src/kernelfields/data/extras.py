@@ -1,4 +1,4 @@
-"""What inputs and labels may have beside plain numbers: names, time stamps, a scale, dictionaries of labels.
+"""Optional parts of inputs and labels: names, time stamps, scales, dictionaries of labels.
 
 Each name loads its module when data have it.
 """

@@ -5,11 +5,16 @@ from kernelfields.data.label_dictionary import (
     LabelDictionary as LabelDictionary,
     rebuild_dictionary as rebuild_dictionary,
 )
+from kernelfields.data.ragged import (
+    LabelLists as LabelLists,
+    Ragged as Ragged,
+    refuse_named_scorers as refuse_named_scorers,
+)
 from kernelfields.data.time_stamps import warn_of_time_stamps as warn_of_time_stamps
 from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS, ScaleRule as ScaleRule
 from kernelfields.data.ties import (
     Permutations as Permutations,
     TiedColumns as TiedColumns,
     column_permutations as column_permutations,
-    orbits_of as orbits_of,
+    number_orbits as number_orbits,
 )

@@ -1,4 +1,4 @@
-"""Clique sets of labels of a chain that meet across more than one step.
+"""Clique sets of labels of a chain that are more than one step apart.
 
     SkipCliques    (y_{t-k}, y_t)         labels k steps apart, with or without x_t
     OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
@@ -22,7 +22,7 @@ from kernelfields.numerics.registry import SETTINGS
 
 
 class _LongCliques(CliqueSet):
-    """Labels of a chain that meet across more than one step; inference is a junction tree's."""
+    """Labels of a chain that are more than one step apart, with inference by a junction tree."""
 
     @property
     def group(self) -> str:  # type: ignore[override]
@@ -30,7 +30,7 @@ class _LongCliques(CliqueSet):
         return group_name(self.steps_back)
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the positions with enough others before them in their sequence.
+        """Return the positions with enough positions before them in their sequence.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class _LongCliques(CliqueSet):
         ndarray (n,)
             The rows of these positions.
         """
-        return data.following(self.reach)
+        return data.find_followers(self.reach)
 
 
 @SETTINGS.register("skip cliques")
@@ -95,7 +95,7 @@ class SkipCliques(_LongCliques):
 @complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class OrderCliques(_LongCliques):
-    """One length of LabelNgrams: ``order + 1`` labels in a row, with the inputs at the last one if a kernel is given.
+    """One length of LabelNgrams: ``order + 1`` labels in a row, and the inputs at the last one if a kernel is given.
 
     Parameters
     ----------
@@ -131,16 +131,16 @@ class OrderCliques(_LongCliques):
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
-        """The label itself and ``order`` before it."""
+        """Number of labels of a clique, ``order + 1``."""
         return self.order + 1
 
     @property
-    def lists_labellings(self) -> bool:
-        """Whether weights are listed for the n-grams seen in training: where no inputs are seen."""
+    def has_sparse_labellings(self) -> bool:
+        """Whether weights are listed for the n-grams of the training data: for cliques without inputs."""
         return self.kernel is None and self.observed_only
 
     def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return the labellings that are observed, and their cliques, as other sets do.
+        """Return the observed labellings and their cliques.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class OrderCliques(_LongCliques):
 @complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class LabelNgrams(_LongCliques):
-    """N-grams of labels: every run of three to ``n`` labels; those of two are the EdgeCliques.
+    """N-grams of labels: every run of three to ``n`` labels; runs of two are the EdgeCliques.
 
     With a kernel, runs of exactly ``n`` labels are scored by the inputs at the last one. Without one, ``support`` is
     usually "observed": the n-grams that occur in training have weights. ``prior_variance`` is one number, or one for
@@ -212,7 +212,7 @@ class LabelNgrams(_LongCliques):
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
-        """Labels of the longest n-grams."""
+        """Number of labels of the longest n-grams."""
         return self.n
 
     def parts(self) -> list[CliqueSet]:

@@ -1,4 +1,4 @@
-"""Which items a field was fitted to, as far as a few numbers can say: for those that must be others.
+"""Fingerprints of the items of a fit, by which items of the fit are recognised.
 
 Each item has a mark, a hash of 64 bits of its length and of up to four of its rows, of dense ones up to 16 columns:
 
@@ -33,7 +33,7 @@ _LAST = np.iinfo(np.uint64).max
 
 
 class Fingerprint(NamedTuple):
-    """The smallest marks of some items, how many items there were, and the share of them that have a twin.
+    """The smallest hashes of some items, the number of items, and the share of duplicates.
 
     ``bits`` of the fraction of numbers count in marks.
     """
@@ -45,7 +45,7 @@ class Fingerprint(NamedTuple):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Fingerprint:
-        """Return the fingerprint of a model file; ValueError if it is none."""
+        """Rebuild the fingerprint of a model file; ValueError if it is not sound."""
         marks, n_items, twins = np.asarray(described["marks"]), described["n_items"], described["twins"]
         rising = marks.ndim == 1 and len(marks) <= MOST and bool((marks[1:] > marks[:-1]).all())
         if marks.dtype != np.uint64 or not rising or not is_whole(n_items) or not 0.0 <= twins <= 1.0:
@@ -56,15 +56,15 @@ class Fingerprint(NamedTuple):
         return cls(marks, int(n_items), float(twins), int(bits))
 
     def with_items(self, data: Any) -> Fingerprint:
-        """Return the fingerprint of these items and the labelled ones of packed data."""
+        """Add the labelled items of packed data to the fingerprint."""
         other = fingerprint(data, self.bits)
         n_items = self.n_items + other.n_items
         twins = (self.n_items * self.twins + other.n_items * other.twins) / max(n_items, 1)
         return Fingerprint(np.union1d(self.marks, other.marks)[:MOST], n_items, twins, self.bits)
 
     def share(self, data: Any) -> float:
-        """Return the share of items of packed data that are among these, less what chance would have."""
-        marks, last = marks_of(data, self.bits), self.marks[-1] if len(self.marks) == MOST else _LAST
+        """Return the share of items of packed data that are in the fingerprint, less the share by chance."""
+        marks, last = mark_items(data, self.bits), self.marks[-1] if len(self.marks) == MOST else _LAST
         comparable = marks[marks <= last]
         if not len(comparable) or self.twins == 1.0:
             return 0.0
@@ -74,7 +74,7 @@ class Fingerprint(NamedTuple):
 
 def fingerprint(data: Any, bits: int = BITS) -> Fingerprint:
     """Return the fingerprint of the labelled items of packed data."""
-    marks = marks_of(data, bits)
+    marks = mark_items(data, bits)
     if data.labels is not None:
         # Items of which no label was known were not in the fit.
         items = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
@@ -85,37 +85,37 @@ def fingerprint(data: Any, bits: int = BITS) -> Fingerprint:
     return Fingerprint(kept[:MOST], len(marks), twins, bits)
 
 
-def marks_of(data: Any, bits: int = BITS) -> np.ndarray:
-    """Return the mark of each item of packed data that has positions, (S,) uint64."""
+def mark_items(data: Any, bits: int = BITS) -> np.ndarray:
+    """Return the hash of each item of packed data with positions, (S,) uint64."""
     inputs, offsets = data.inputs, data.offsets
     if inputs.shape[0] != offsets[-1]:  # instances, whose labels share one row
         offsets = np.arange(inputs.shape[0] + 1)
     lengths = np.diff(offsets)
     begins, lengths = offsets[:-1][lengths > 0], lengths[lengths > 0]
-    marks = _mixed(lengths.astype(np.uint64))
+    marks = _mix_bits(lengths.astype(np.uint64))
     for place in range(ROWS):
         rows = _row_marks(inputs, begins + place * lengths // ROWS, bits)
-        marks += _mixed(rows + np.uint64(place * _STEP % 2**64))
+        marks += _mix_bits(rows + np.uint64(place * _STEP % 2**64))
     return marks
 
 
 def _row_marks(inputs: Any, rows: np.ndarray, bits: int) -> np.ndarray:
-    """Return the hash of some rows of dense or sparse inputs, (n,)."""
+    """Return the hashes of rows of dense or sparse inputs, (n,)."""
     if not scipy.sparse.issparse(inputs):
         width = inputs.shape[1]
         columns = np.arange(min(width, COLUMNS)) * width // COLUMNS if width > COLUMNS else np.arange(width)
-        return (_mixed(_first_bits(inputs[np.ix_(rows, columns)], bits)) * _factors(columns)).sum(
+        return (_mix_bits(_round_bits(inputs[np.ix_(rows, columns)], bits)) * _factors(columns)).sum(
             axis=1, dtype=np.uint64
         )
     chosen = scipy.sparse.csr_array(inputs[rows])
     chosen.sum_duplicates()
-    products = _mixed(_first_bits(chosen.data, bits)) * _factors(chosen.indices)
+    products = _mix_bits(_round_bits(chosen.data, bits)) * _factors(chosen.indices)
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(products, dtype=np.uint64)])
     return sums[chosen.indptr[1:]] - sums[chosen.indptr[:-1]]
 
 
-def _first_bits(values: np.ndarray, bits: int) -> np.ndarray:
-    """Return numbers as whole ones of 64 bits, their fractions rounded to the first ``bits``."""
+def _round_bits(values: np.ndarray, bits: int) -> np.ndarray:
+    """Round the fractions of numbers to the first ``bits``, and return them as integers of 64 bits."""
     # Minus zero is zero.
     whole, rest = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64), np.uint64(_ALL_BITS - bits)
     half = np.uint64(1) << rest >> np.uint64(1)
@@ -123,11 +123,11 @@ def _first_bits(values: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _factors(columns: np.ndarray) -> np.ndarray:
-    return _mixed((columns.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)) | np.uint64(1)
+    return _mix_bits((columns.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)) | np.uint64(1)
 
 
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Return numbers of 64 bits that differ in about half of them where ``values`` differ in one (splitmix64)."""
+def _mix_bits(values: np.ndarray) -> np.ndarray:
+    """Mix integers of 64 bits (splitmix64): a change of one bit changes about half of the bits."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Tables of positions: data frames with a column of sequence ids, and arrays with lengths, to lists of sequences.
+"""Tables of positions: data frames with a column of sequence ids, and arrays with lengths, as lists of sequences.
 
     sentence  word  length  tag
     1         the   3       DET            X = [[{"word": "the", "length": 3}, {"word": "cat", ...}], ...]
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 from numbers import Real
@@ -27,9 +28,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.column_roles import column_roles
 from kernelfields.data.reading import is_sequence, listed, plain_label, rows_if_any
+from kernelfields.data.time_columns import (
+    TIME_FEATURES,
+    Times,
+    is_time,
+    read_times,
+    time_feature_names,
+    time_features,
+)
 from kernelfields.numerics.containers import list_entries, n_dimensions
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from narwhals.stable.v2 import DataFrame, Series
@@ -39,17 +50,18 @@ NUMBER, TEXT = "number", "text"
 _KINDS = {NUMBER: "numbers", TEXT: "text"}
 _EXPECTED = "expected a table of pandas, polars or pyarrow with a row for each position"
 _MISSING = "Fill it or drop the row."
+_TAKE = "features=[...] takes those that you name, time_features=[...] makes numbers of times."
 #: Columns of features by name: arrays of numbers and lists of strings.
 FeatureColumns = Mapping[Hashable, np.ndarray | list[str]]
 
 
 class NamedArray(np.ndarray):
-    """An array (T, d) whose columns have names; what is computed from it has none, as its columns may be others."""
+    """An array (T, d) with names of columns; results of computations have no names."""
 
     columns: list[str] | None = None
 
     @classmethod
-    def of(cls, array: np.ndarray, columns: list[str]) -> NamedArray:
+    def from_columns(cls, array: np.ndarray, columns: list[str]) -> NamedArray:
         """Return a view of an array with names for its columns."""
         named = array.view(cls)
         named.columns = columns
@@ -58,7 +70,7 @@ class NamedArray(np.ndarray):
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """The rows of a table by sequence: ``ids`` of the sequences, in the order of their first rows.
+    """The rows of a table by sequence; ``ids`` are in the order of their first rows.
 
     ``rows`` (N,) numbers the rows of the table, sequence after sequence, each of which owns the entries
     ``offsets[i] .. offsets[i + 1] - 1``. ``codes`` (N,) holds the number of its sequence for each row of the table.
@@ -70,20 +82,20 @@ class RowGroups:
     codes: np.ndarray
 
     @classmethod
-    def of(cls, ids: Iterable[Hashable], ranks: np.ndarray | None = None) -> RowGroups:
-        """Group rows by their ids; rows of a sequence keep their order, or come in that of ``ranks`` (N,)."""
+    def group_rows(cls, ids: Iterable[Hashable], ranks: np.ndarray | None = None) -> RowGroups:
+        """Group rows by their ids, in the order of rows or of ``ranks`` (N,)."""
         seen: dict[Hashable, int] = {}
         codes = np.array([seen.setdefault(name, len(seen)) for name in ids], dtype=np.int64)
         rows = np.argsort(codes, kind="stable") if ranks is None else np.lexsort((ranks, codes))
-        return cls(list(seen), rows, offsets_of(np.bincount(codes, minlength=len(seen))), codes)
+        return cls(list(seen), rows, make_offsets(np.bincount(codes, minlength=len(seen))), codes)
 
     def first_return(self) -> int | None:
-        """Return the first row whose sequence has ended before it; None if the rows of sequences are together."""
+        """Return the first row whose sequence has already ended; None for contiguous sequences."""
         back = np.flatnonzero(np.diff(self.codes) < 0)
         return int(back[0]) + 1 if back.size else None
 
     def cut(self, values: list) -> list[list]:
-        """Return a list with a value for each row as one list per sequence."""
+        """Split a list of values of rows into one list per sequence."""
         ordered = [values[row] for row in self.rows.tolist()]
         return [ordered[first:last] for first, last in pairwise(self.offsets.tolist())]
 
@@ -92,12 +104,14 @@ class RowGroups:
         names = [str(name) for name in columns]
         if columns and all(isinstance(column, np.ndarray) for column in columns.values()):
             table = np.column_stack(list(columns.values()))[self.rows]
-            return [NamedArray.of(table[first:last], names) for first, last in pairwise(self.offsets.tolist())]
+            return [
+                NamedArray.from_columns(table[first:last], names) for first, last in pairwise(self.offsets.tolist())
+            ]
         lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
         return self.cut([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
 
     def in_order_of_rows(self, answers: Sequence[Sequence]) -> list:
-        """Return one value per position of every sequence as a list in the order of the rows of the table."""
+        """Return values of the positions of sequences in the order of the rows of the table."""
         self.check_lengths(answers)
         values = np.empty(len(self.rows), dtype=object)
         values[self.rows] = [plain_label(value) for answer in answers for value in answer]
@@ -115,7 +129,7 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class FrameSequences:
-    """The sequences of a table, and the way back from answers to columns.
+    """The sequences of a table, and the conversion of answers to columns.
 
     Parameters
     ----------
@@ -172,6 +186,25 @@ class FrameSequences:
         values = self.groups.in_order_of_rows(answers)
         return self._native(_narwhals().new_series(name, values, backend=self.table.implementation))
 
+    def rows(self, answers: Sequence) -> np.ndarray:
+        """Return values of each position in the order of the rows of the table.
+
+        Parameters
+        ----------
+        answers : list of arrays
+            The values, such as ``crf.predict_marginals(X)``.
+
+        Returns
+        -------
+        array (n, ...)
+            The values.
+        """
+        self.groups.check_lengths(answers)
+        stacked = np.concatenate(list(answers))
+        values = np.empty_like(stacked)
+        values[self.groups.rows] = stacked
+        return values
+
     def columns(self, answers: Sequence, names: Iterable) -> Any:
         """Return a row of values per position as a table with named columns.
 
@@ -187,11 +220,9 @@ class FrameSequences:
         DataFrame
             The table, of the library of the one that was read.
         """
-        self.groups.check_lengths(answers)
-        stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
-        values = np.empty_like(stacked)
-        values[self.groups.rows] = stacked
-        columns = {str(plain_label(name)): column for name, column in zip(names, values.T, strict=True)}
+        listed_names = list(names)
+        values = self.rows(answers) if len(answers) else np.empty((0, len(listed_names)))
+        columns = {str(plain_label(name)): column for name, column in zip(listed_names, values.T, strict=True)}
         return self._native(_narwhals().from_dict(columns, backend=self.table.implementation))
 
     def _native(self, answer: DataFrame | Series) -> Any:
@@ -203,35 +234,44 @@ class FrameSequences:
 
 @dataclass(eq=False)
 class FrameReader:
-    """Reads tables by the names of their columns: those of the sequence, of the label, and of features.
+    """Reader of tables by the names of columns: of the sequence, of the label, and of features.
 
     ``features=None`` are all columns but those named otherwise. With ``sort=True`` rows of a sequence need not be
     together and are taken in their order; the name of a column sorts the rows of a sequence by its values.
+    ``time_features`` are numbers made of the column of times.
     """
 
     sequence: Hashable = "sequence"
     label: Hashable | None = "label"
     features: Sequence[Hashable] | None = None
     sort: bool | Hashable = False
+    time_features: Sequence[str] = ()
     #: What columns of features held in the table learnt from: "number" or "text".
     kinds: dict[Hashable, str] = field(default_factory=dict)
+    #: Columns of that table that are no features, and the one of times, if there is one.
+    left_out: list[Hashable] = field(default_factory=list)
+    time: Hashable | None = None
 
     def learn(
         self, frame: object, y: object = None, *, partly: bool = False, after: FrameReader | None = None
     ) -> FrameSequences:
-        """Return the sequences of a table and note the kinds of its features.
+        """Return the sequences of a table and learn the kinds of its features.
 
         ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one. With ``partly``
         labels may be missing, which is unknown. Features are to be those of the reader that it comes ``after``, in
         its order.
         """
-        table = self._opened(frame)
+        table = self._prepare_table(frame)
         if not len(table):
             raise ValueError(f"the table has no rows: {_EXPECTED}")
-        features = self._named_features(table)
+        features, groups = self._named_features(table), self._groups(table)
         if after is None:
+            features = self._choose_features(table, features, groups)
             columns = {name: _feature_column(table, name) for name in features}
         else:
+            self.left_out, self.time = after.left_out, after.time
+            if self.features is None:
+                features = [name for name in features if name not in after.left_out]
             if set(features) != set(after.kinds):
                 raise ValueError(
                     f"warm_start=True goes on with the features of the fit, {listed(list(after.kinds))}, and they are "
@@ -239,11 +279,11 @@ class FrameReader:
                 )
             columns = {name: _feature_column(table, name, kind) for name, kind in after.kinds.items()}
         self.kinds = {name: NUMBER if isinstance(column, np.ndarray) else TEXT for name, column in columns.items()}
-        return self._sequences(table, columns, self._labels(table, y, partly))
+        return self._sequences(table, columns, self._labels(table, y, partly), groups)
 
     def read(self, frame: object, y: object = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:
-        """Return the sequences of another table, whose features are to be those learnt; ``labelled`` ones with y."""
-        table = self._opened(frame)
+        """Return the sequences of a table with the learnt features; with y if ``labelled``."""
+        table = self._prepare_table(frame)
         if missing := [name for name in self.kinds if name not in table.columns]:
             raise ValueError(
                 f"the table lacks features of the fit: {listed(missing)}. Its columns are {listed(table.columns)}."
@@ -251,15 +291,62 @@ class FrameReader:
         # Columns without rows are of no kind.
         kinds = self.kinds if len(table) else {}
         columns = {name: _feature_column(table, name, kind) for name, kind in kinds.items()}
-        return self._sequences(table, columns, self._labels(table, y, partly) if labelled else None)
+        labels = self._labels(table, y, partly) if labelled else None
+        return self._sequences(table, columns, labels, self._groups(table))
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the columns of features."""
-        return [str(name) for name in self.kinds]
+        return [*map(str, self.kinds), *time_feature_names(str(self.time), self.time_features)]
 
-    def _opened(self, frame: object) -> DataFrame:
-        """Return a table as narwhals sees it; its columns of ids and order are there."""
+    def _choose_features(self, table: DataFrame, features: list, groups: RowGroups) -> list:
+        """Return the features among columns; if features are not named, warn of the other columns in one line."""
+        if wrong := [each for each in self.time_features if each not in TIME_FEATURES]:
+            raise ValueError(f"time_features must be among {list(TIME_FEATURES)}, got {wrong[0]!r}")
+        roles = column_roles({name: _find_deciding_values(table, name) for name in features}, groups.codes)
+        self.time = roles.time
+        if self.time is None and self._sorted_by is not None:
+            self.time = self.sort
+        if self.time_features and self.time is None:
+            raise ValueError(
+                f"time_features={list(self.time_features)} needs a column of date-times, and the table has none: its "
+                f"columns are {listed(table.columns)}"
+            )
+        if self.features is not None or not roles.left_out:
+            return features
+        if not roles.features and not self.time_features:
+            raise ValueError(f"the table has no columns of features. {roles.line(_TAKE)}")
+        self.left_out = list(roles.left_out)
+        warn_user(roles.line(_TAKE))
+        return roles.features
+
+    @property
+    def _sorted_by(self) -> Hashable | None:
+        """The column that rows are sorted by; None if they are not."""
+        return None if isinstance(self.sort, bool) else self.sort
+
+    def _make_time_columns(self, table: DataFrame, groups: RowGroups) -> dict[Hashable, np.ndarray]:
+        """Return the columns that are made of columns of times."""
+        if not self.time_features:
+            return {}
+        _need(table, self.time, "of times", "time_features=None")
+        column = _find_deciding_values(table, self.time)
+        times = None if column is None else read_times(column)
+        if times is None:
+            raise ValueError(
+                f"column {self.time!r} holds no date-times that can be read: write them as 2024-05-31T13:00:00"
+            )
+        made = time_features(
+            Times(times.wall[groups.rows], times.instants[groups.rows]),
+            groups.codes[groups.rows],
+            str(self.time),
+            self.time_features,
+        )
+        back = np.argsort(groups.rows)
+        return {name: column[back] for name, column in made.items()}
+
+    def _prepare_table(self, frame: object) -> DataFrame:
+        """Return a table of narwhals with checked columns of ids and order."""
         table = _opened_table(frame)
         _need(table, self.sequence, "of sequence ids", "sequence=...")
         if not isinstance(self.sort, bool):
@@ -302,28 +389,38 @@ class FrameReader:
         _check_one_kind(values, noun)
         return values
 
-    def _sequences(self, table: DataFrame, columns: FeatureColumns, labels: list | None) -> FrameSequences:
+    def _groups(self, table: DataFrame) -> RowGroups:
+        """Return the rows of each sequence."""
         ids = _column(table, self.sequence).to_list()
         for row, name in enumerate(ids):
             if _is_missing(name):
                 raise ValueError(f"column {self.sequence!r} has no sequence id in row {row}. {_MISSING}")
-        groups = RowGroups.of(ids, self._ranks(table))
+        groups = RowGroups.group_rows(ids, self._ranks(table))
         if self.sort is False and (back := groups.first_return()) is not None:
             raise ValueError(
                 f"the rows of sequence {ids[back]!r} are not together: row {back} comes after rows of others. "
                 "sort=True takes them as one sequence, in their order; where they are several, give them "
                 "different ids."
             )
+        return groups
+
+    def _sequences(
+        self, table: DataFrame, columns: FeatureColumns, labels: list | None, groups: RowGroups
+    ) -> FrameSequences:
+        columns = {**columns, **self._make_time_columns(table, groups)} if len(table) else columns
         return FrameSequences(groups.inputs(columns), None if labels is None else groups.cut(labels), groups, table)
 
     def _ranks(self, table: DataFrame) -> np.ndarray | None:
-        """Return the ranks (N,) of rows by the column to sort by; None where they keep their order."""
+        """Return the ranks (N,) of rows by the column to sort by; None without one."""
         if isinstance(self.sort, bool):
             return None
-        times = _column(table, self.sort)
-        if (missing := _missing_rows(times)).size:
+        values = _column(table, self.sort)
+        if (missing := _missing_rows(values)).size:
             raise ValueError(f"column {self.sort!r}, to sort rows by, is missing in row {missing[0]}. {_MISSING}")
-        return np.unique(times.to_numpy(), return_inverse=True)[1]
+        column = _find_deciding_values(table, self.sort)
+        textual = column is not None and not isinstance(column, np.ndarray) and all(map(is_time, column))
+        times = read_times(column) if textual else None  # type: ignore[arg-type]
+        return np.unique(values.to_numpy() if times is None else times.instants, return_inverse=True)[1]
 
 
 def read_frame(
@@ -333,6 +430,7 @@ def read_frame(
     label: Hashable | None = None,
     features: Sequence[Hashable] | None = None,
     sort: bool | Hashable = False,
+    time_features: Sequence[str] | None = None,
 ) -> FrameSequences:
     """Read sequences from a table that has one row per position.
 
@@ -345,10 +443,12 @@ def read_frame(
     label : str, optional
         The column of labels; None for a table without.
     features : list of str, optional
-        The columns of features; all others by default. Numbers and booleans become arrays; text and categories become
-        feature dicts.
+        The columns of features. By default all others but date-times, ids and what is one value in each sequence, which
+        a warning names. Numbers and booleans become arrays; text and categories become feature dicts.
     sort : bool or str, default False
         True for rows that are not together; the name of a column to sort the rows of a sequence by, such as a time.
+    time_features : list of {"hour", "weekday", "step"}, optional
+        Numbers made of the first column of date-times; ``step`` is the time since the row before.
 
     Returns
     -------
@@ -370,11 +470,11 @@ def read_frame(
     >>> sequences.column([["deep", "wake"], ["deep"]]).tolist()  # answers, row by row
     ['deep', 'wake', 'deep']
     """
-    return FrameReader(sequence, label, features, sort).learn(frame)
+    return FrameReader(sequence, label, features, sort, tuple(time_features or ())).learn(frame)
 
 
 def split_lengths(rows: Any, lengths: object) -> list:
-    """Cut one array, list or table of positions, sequences end to end, into sequences.
+    """Split one array, list or table of packed positions into sequences.
 
     Parameters
     ----------
@@ -401,11 +501,11 @@ def split_lengths(rows: Any, lengths: object) -> list:
     if int(sizes.sum()) != n_rows:
         raise ValueError(f"lengths add up to {int(sizes.sum())}, but there are {n_rows} positions")
     rows = rows.tocsr() if scipy.sparse.issparse(rows) else rows
-    return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
+    return [rows[first:last] for first, last in pairwise(make_offsets(sizes).tolist())]
 
 
-def in_library(answer: Any, library: str) -> Any:
-    """Return a table or a column as one of "pandas" or "polars"; with "default" it stays as it is."""
+def convert_library(answer: Any, library: str) -> Any:
+    """Convert a table or a column to "pandas" or "polars"; "default" keeps it."""
     if library == "default":
         return answer
     if library not in ("pandas", "polars"):
@@ -451,6 +551,27 @@ def _need(table: DataFrame, name: Hashable, what: str, parameter: str) -> None:
     raise ValueError(f"the table has no column {name!r} {what}: {advice} Its columns are {listed(table.columns)}.")
 
 
+def _find_deciding_values(table: DataFrame, name: Hashable) -> np.ndarray | list[str] | None:
+    """Return the values that decide whether a column is a feature, or None without such values."""
+    narwhals, column = _narwhals(), _column(table, name)
+    if _missing_rows(column).size:
+        return None
+    if column.dtype in (narwhals.Datetime, narwhals.Date):
+        if getattr(column.dtype, "time_zone", None) is not None:
+            return [each.isoformat() for each in column.to_list()]
+        return column.cast(narwhals.Datetime("us")).to_numpy()
+    if column.dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):
+        return [str(value) for value in column.to_list()]
+    if column.dtype.is_numeric():
+        return column.to_numpy().astype(np.float64)
+    if column.dtype == narwhals.Object:
+        values = column.to_list()
+        if all(isinstance(value, date) for value in values):
+            return [value.isoformat() for value in values]
+        return values if all(isinstance(value, str) for value in values) else None
+    return None
+
+
 def _feature_column(table: DataFrame, name: Hashable, expected: str | None = None) -> np.ndarray | list[str]:
     """Return the values of a column: an array of numbers or a list of strings."""
     column = _column(table, name)
@@ -492,7 +613,7 @@ def _kind_of(column: Series, name: Hashable) -> str:
 
 
 def _check_one_kind(values: list, noun: str) -> bool:
-    """Return whether values are strings; ValueError if some are and others not. Sets and dicts are of any kind."""
+    """Return whether values are strings; ValueError for a mixture of strings and others."""
     plain = [(row, value) for row, value in enumerate(values) if not isinstance(value, set | frozenset | Mapping)]
     textual = isinstance(plain[0][1], str) if plain else False
     for row, value in plain:
@@ -520,7 +641,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _whole(value: object) -> object:
-    """Return a label; columns of whole numbers with gaps hold floats."""
+    """Return a label as an integer if it is a float with an integer value."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

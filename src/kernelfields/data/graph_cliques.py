@@ -1,4 +1,4 @@
-"""Clique sets of graphs: labels of nodes, and of those that factors join.
+"""Clique sets of graphs: labels of nodes, and of nodes that share a factor.
 
     GraphNodes      (x_v, y_v)             u_v(y)       = f(x_v, y)           at all nodes, or those of a type
     GraphFactors    (y_v, y_w, ..)         w(a, b, ..)  = f(a, b, ..)         without an input kernel
@@ -22,7 +22,7 @@ from kernelfields.numerics.registry import SETTINGS
 
 
 class _Windowless(CliqueSet):
-    """Cliques of graphs, which have no window: features of neighbours belong to those of the node or factor."""
+    """Cliques of graphs, without windows: features of neighbours are features of the node or factor."""
 
     def check_reach(self) -> None:
         """Raise an error for a window.
@@ -43,7 +43,7 @@ class _Windowless(CliqueSet):
 @complete_docstring
 @dataclass(eq=False, repr=False)
 class GraphNodes(_Windowless):
-    """One label and the features of its node, at all nodes or at those of one type.
+    """One label and the features of its node, at all nodes or at the nodes of one type.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class GraphNodes(_Windowless):
                 f"GraphNodes scores nodes of the type {self.node_type!r}, and the graphs have no types of nodes: "
                 "pass dicts with 'x', 'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
             )
-        return graphs.node_types.nodes_of(self.node_type)
+        return graphs.node_types.select_nodes(self.node_type)
 
 
 @SETTINGS.register("graph factors")
@@ -139,11 +139,11 @@ class GraphFactors(_Windowless, CliquesEverywhere):
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
-        """How many nodes a factor has."""
+        """Number of nodes of a factor."""
         return self.order
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return where the columns of the features of factors go.
+        """Return the permutations of the columns of features of factors.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class GraphFactors(_Windowless, CliquesEverywhere):
         return graphs.group(self.group or "edge")
 
     def view(self, graphs: Graphs) -> Matrix:  # type: ignore[override]
-        """Return the features that the cliques see.
+        """Return the features of the cliques.
 
         Parameters
         ----------

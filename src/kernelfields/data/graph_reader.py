@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import check_columns, shared_columns
-from kernelfields.data.graph_reading import GRAPHS, given_tables
+from kernelfields.data.graph_reading import GRAPHS, get_feature_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.readers import InputReader, RowReader, check_own_columns, same_kind
 from kernelfields.data.ties import TiedColumns
@@ -23,20 +23,20 @@ from kernelfields.inputs.steps import ColumnSteps
 
 @dataclass(eq=False)
 class FactorReader(RowReader):
-    """Kind of the inputs of one type of factors, each of which joins ``n_nodes`` nodes; a width of 0 for no inputs."""
+    """Kind of the inputs of one type of factors, with ``n_nodes`` nodes each; a width of 0 for no inputs."""
 
     n_nodes: int = 2
 
     @classmethod
-    def of(cls, factors: Factors, tables: list | None) -> FactorReader:
-        """Learn the kind of the factors of a fit; ``tables`` are their inputs as they were passed."""
+    def learn(cls, factors: Factors, tables: list | None) -> FactorReader:
+        """Learn the kind of the factors of a fit from their ``tables`` of inputs."""
         reader = cls(columns=shared_columns(tables or (), "graph"), n_nodes=factors.labels_per_clique)
         if factors.inputs is not None:
             reader.learn_kind(factors.inputs)
         return reader
 
     def read_factors(self, factors: Factors) -> Factors:
-        """Return factors with inputs of the kind of the fit; ValueError if they have other features."""
+        """Read factors of the kind of the fit; ValueError for other features."""
         came, expected = 0 if factors.inputs is None else factors.inputs.shape[1], self.n_features
         if came != expected and factors.n_factors > 0:
             given, fitted = (f"{width or 'no'} features" for width in (came, expected))
@@ -65,40 +65,40 @@ class GraphReader(InputReader):
 
     packs, nouns = Graphs, GRAPHS
 
-    def columns_of(self, group: str | None) -> list[str] | None:
+    def column_names(self, group: str | None) -> list[str] | None:
         """Return the names of the columns of nodes, under None, or of a type of factors."""
         return self.rows.columns if group is None else self.factors[group].columns
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
-        """Return the columns that ties move: those of nodes, or of a type of factors."""
+        """Return the columns that ties permute: of nodes, or of a type of factors."""
         return (self.rows if group is None else self.factors[group]).tied_columns
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
         """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
-        graphs, tables = Graphs.from_graphs(X), given_tables(X)
+        graphs, tables = Graphs.from_graphs(X), get_feature_tables(X)
         self.rows.columns = shared_columns(tables.get(None, ()), "graph")
         self.rows.learn_kind(graphs.inputs)
         check_own_columns(self)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
-        self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
+        self.factors = {kind.name: FactorReader.learn(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs
 
     def read_items(self, X: object) -> Graphs:
-        """Return new graphs without labels, dense or sparse as in the fit, but not on its scale."""
+        """Read new graphs without labels, dense or sparse as in the fit, before scaling."""
         types = {name: reader.n_nodes for name, reader in self.factors.items()}
         graphs = Graphs.from_graphs(X, types, self.node_types)
         if (graphs.node_types is None) != (self.node_types is None):
             came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
             raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
-        for kind, tables in given_tables(X).items():
-            check_columns(tables, self.columns_of(kind), "graph")
+        for kind, tables in get_feature_tables(X).items():
+            check_columns(tables, self.column_names(kind), "graph")
         self.rows.check_width(graphs.inputs)
         inputs = same_kind(graphs.inputs, self.rows.sparse)
         factors = tuple(self.factors[kind.name].read_factors(kind) for kind in graphs.factors)
         return replace(graphs, inputs=inputs, factors=factors)
 
     def width(self, clique: CliqueSet) -> int | None:
-        """Return how many columns the cliques of a set see; None for factors without features."""
+        """Return the number of input columns of a clique set; None for factors without features."""
         if clique.group is None:
             return self.n_columns
         return self.factors[clique.group].n_features or None
@@ -114,7 +114,7 @@ class GraphReader(InputReader):
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described."""
+        """Rebuild the reader from its description."""
         reader, node_types = super().rebuild(described), described["node_types"]
         reader.node_types = None if node_types is None else tuple(map(str, node_types))
         for name, factors in described["factors"].items():

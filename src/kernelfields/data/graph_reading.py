@@ -1,4 +1,4 @@
-"""Graphs as users pass them, checked and packed: a list with one entry per graph, in one of four forms.
+"""Graphs in one of four forms, checked and packed: a list with one entry per graph.
 
     (node_features, edges)                    node_features (n, d) dense or sparse, edges (m, 2) whole numbers
     (node_features, edges, edge_features)     edge_features (m, e) dense or sparse
@@ -40,8 +40,8 @@ from kernelfields.data.reading import (
     rows_if_any,
     stack_tables,
 )
-from kernelfields.numerics.containers import n_dimensions, refuse_tensor, shape_of
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.containers import find_shape, n_dimensions, refuse_tensor
+from kernelfields.numerics.sparse_rows import make_offsets
 
 #: The type of edges that come without one.
 PLAIN = "edge"
@@ -67,20 +67,20 @@ class NodeTypes:
     names: tuple[str, ...]
     codes: np.ndarray
 
-    def nodes_of(self, name: str) -> np.ndarray:
+    def select_nodes(self, name: str) -> np.ndarray:
         """Return the packed nodes of a type, in rising order."""
         if name not in self.names:
             raise ValueError(f"no nodes have the type {name!r}; there are {listed(self.names)}")
         return np.flatnonzero(self.codes == self.names.index(name))
 
     def __getitem__(self, nodes: slice | np.ndarray) -> NodeTypes:
-        """Return the types of some nodes; names stay as they are."""
+        """Select the types of nodes; names are kept."""
         return NodeTypes(self.names, self.codes[nodes])
 
 
 @dataclass(frozen=True)
 class _Graph:
-    """One graph as it was read: tables of node numbers and of features, by type."""
+    """One unpacked graph: tables of node numbers and of features, by type."""
 
     nodes: object
     members: dict[str, np.ndarray]
@@ -111,8 +111,8 @@ def read_graphs(
     return inputs, offsets, groups, _stack_types([graph.node_types for graph in graphs], offsets, node_types)
 
 
-def given_tables(X: object) -> dict[str | None, list]:
-    """Return the tables of features of graphs as they were given: of nodes under None, of edges by their type.
+def get_feature_tables(X: object) -> dict[str | None, list]:
+    """Return the tables of features of graphs before packing: of nodes under None, of edges by their type.
 
     Types that are named nowhere are not in it, nor are networkx graphs, which have no tables.
     """
@@ -132,7 +132,7 @@ def given_tables(X: object) -> dict[str | None, list]:
 
 
 def _list_graphs(X: object) -> list:
-    one_graph = isinstance(X, tuple) and len(X) in (2, 3) and len(shape_of(X[0]) or ()) == 2
+    one_graph = isinstance(X, tuple) and len(X) in (2, 3) and len(find_shape(X[0]) or ()) == 2
     if one_graph or is_networkx(X) or (isinstance(X, Mapping) and "x" in X):
         raise ValueError(f"{_EXPECTED_X}, got one graph: wrap it, [X]")
     return list_wholes(X, _EXPECTED_X, GRAPHS)
@@ -164,7 +164,7 @@ def _read_graph(item: object, name: str) -> _Graph:
 
 
 def _read_parts(item: Mapping, name: str) -> tuple[tuple, object]:
-    """Return the parts of a graph that came as a dict, as a tuple, and the types of its nodes."""
+    """Return the parts of a graph given as a dict, as a tuple, and the types of its nodes."""
     if unknown := [part for part in item if part not in _PARTS]:
         raise ValueError(f"{name} is a dict with the key {unknown[0]!r}, known are {listed(_PARTS)}")
     if "x" not in item:
@@ -203,7 +203,7 @@ def _types(graphs: list[_Graph], declared: Mapping[str, int] | None) -> dict[str
 
 
 def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | None:
-    """Stack the edge features of one type; None where no graph has any."""
+    """Stack the edge features of one type; None if no graph has any."""
     present = [table is not None for table in features]
     if not any(present):
         return None
@@ -227,7 +227,7 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | N
         nouns = replace(GRAPHS, part="edge", table=f"{table_name} of ")
         return stack_tables([features[graph] for graph in filled], nouns, filled.tolist())[0]
     # No graph has an edge of this type; an array without rows still has a width.
-    empty = next((table for table in features if len(shape_of(table) or ()) == 2), None)
+    empty = next((table for table in features if len(find_shape(table) or ()) == 2), None)
     if empty is None:
         return None
     return sp.csr_array(empty.shape) if sp.issparse(empty) else np.empty(empty.shape)
@@ -251,7 +251,7 @@ def _read_types(given: object, name: str) -> np.ndarray:
 
 
 def _stack_types(tables: list, offsets: np.ndarray, declared: Sequence[str] | None) -> NodeTypes | None:
-    """Stack the types of the nodes of graphs, packed at ``offsets``; None where no graph has any."""
+    """Stack the types of the nodes of graphs, packed at ``offsets``; None if no graph has any."""
     present = [table is not None for table in tables]
     if not any(present):
         return None
@@ -280,7 +280,7 @@ def _stack_types(tables: list, offsets: np.ndarray, declared: Sequence[str] | No
 
 
 def of_type(argument: str, kind: str) -> str:
-    """Return what messages call the part of an argument that is of a type, as in ``edges['horizontal']``."""
+    """Return the name of a type's part of an argument in messages, such as ``edges['horizontal']``."""
     return argument if kind == PLAIN else f"{argument}[{kind!r}]"
 
 
@@ -322,7 +322,7 @@ def stack_members(
     the k that was declared; None takes that of the first graph with rows.
     """
     counts = np.array([len(table) for table in tables], dtype=np.int64)
-    offsets = offsets_of(counts)
+    offsets = make_offsets(counts)
     filled = np.flatnonzero(counts)
     if not filled.size:
         widest = max(table.shape[1] for table in tables)
@@ -337,7 +337,7 @@ def stack_members(
         )
     members = np.ascontiguousarray(np.concatenate([tables[graph] for graph in filled]))
     _check_range(members, lengths, offsets, name)
-    members = members + np.repeat(offsets_of(lengths)[:-1], counts)[:, None]
+    members = members + np.repeat(make_offsets(lengths)[:-1], counts)[:, None]
     _check_distinct(members, lengths, offsets, name)
     return members, offsets
 
@@ -381,7 +381,7 @@ def _check_range(members: np.ndarray, lengths: np.ndarray, offsets: np.ndarray, 
 
 def _check_distinct(members: np.ndarray, lengths: np.ndarray, offsets: np.ndarray, name: str) -> None:
     ordered = np.sort(members, axis=1)
-    starts = offsets_of(lengths)
+    starts = make_offsets(lengths)
     if (loops := (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)).any():
         first = int(loops.argmax())
         graph, row = locate(offsets, first)
@@ -409,30 +409,30 @@ def _check_distinct(members: np.ndarray, lengths: np.ndarray, offsets: np.ndarra
 
 
 def _keys(ordered: np.ndarray, n_nodes: int) -> np.ndarray:
-    """One number for each set of nodes: digits in base N where they fit into 64 bits, else the rank of the row."""
+    """Return one number for each set of nodes: digits in base N if they fit into 64 bits, else the rank of the row."""
     if float(n_nodes) ** ordered.shape[1] < 2.0**62:
         return ordered @ (n_nodes ** np.arange(ordered.shape[1], dtype=np.int64))
     return np.unique(ordered, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 class AttributedGraph(Protocol):
-    """A graph whose nodes and edges carry attributes, as those of networkx are."""
+    """A graph with attributes of nodes and edges, as in networkx."""
 
     def nodes(self, data: bool) -> Iterable[tuple[Hashable, Mapping]]:
         """Return the nodes with their attributes."""
 
     def edges(self, data: bool) -> Iterable[tuple[Hashable, Hashable, Mapping]]:
-        """Return the pairs of nodes that edges join, with the attributes of the edge."""
+        """Return the pairs of nodes of edges, with the attributes of the edge."""
 
 
-def holds_graphs(items: object) -> bool:
+def is_list_of_graphs(items: object) -> bool:
     """Whether the first item is a graph: a tuple (nodes, edges, ...), a mapping, or one of networkx."""
     first = next(iter(items), None) if isinstance(items, Iterable) else None
     return isinstance(first, tuple | Mapping) or is_networkx(first)
 
 
 def is_networkx(graph: object) -> TypeGuard[AttributedGraph]:
-    """Whether this is a graph with nodes and edges that carry attributes, as those of networkx are."""
+    """Whether a graph has nodes and edges with attributes, as in networkx."""
     return all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed"))
 
 
@@ -488,7 +488,7 @@ def read_networkx(graph: AttributedGraph, name: str) -> tuple[list, dict[str, li
 
 
 def _features(attributes: Mapping) -> Sequence | None:
-    """Return a row of features, one number made a row, or None."""
+    """Return the features as a row: a number becomes a row of one; None stays None."""
     for name in _FEATURES:
         if name in attributes:
             value = attributes[name]

@@ -1,4 +1,4 @@
-"""Graphs laid end to end: one array of nodes, and for each type of clique one array of the nodes that meet.
+"""Packed graphs: one array of nodes, and for each type of clique one array of member nodes.
 
     graph i owns nodes offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
     factor j of a type joins the nodes members[j, 0], .., members[j, k - 1], all of one graph
@@ -22,7 +22,7 @@ from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.graph_reading import NodeTypes, read_graphs
 from kernelfields.data.reading import Matrix, listed
 from kernelfields.inputs.step import Layout, Table
-from kernelfields.numerics.sparse_rows import entries_of
+from kernelfields.numerics.sparse_rows import gather_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Factors:
 
     @property
     def labels_per_clique(self) -> int:
-        """How many labels meet in a factor, k."""
+        """Number of labels of a factor, k."""
         return self.members.shape[1]
 
     @property
@@ -52,7 +52,7 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Graphs(Packed):
-    """Hold graphs that are packed end to end, with their factors, labels, types of nodes and weights.
+    """Packed graphs with their factors, labels, types of nodes and weights.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Graphs(Packed):
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
-        """Give the positions of sequences edges and longer cliques; arrays of the chains are shared.
+        """Make graphs of packed sequences, with edges and longer cliques; arrays are shared.
 
         A sequence that is too short for a clique has none.
 
@@ -162,9 +162,9 @@ class Graphs(Packed):
         steps += [tuple(range(_reach(order, 2, "orders"), -1, -1)) for order in orders]
         factors = []
         for steps_back in dict.fromkeys(steps):
-            ends = chains.following(steps_back[0])
+            ends = chains.find_followers(steps_back[0])
             offsets = np.searchsorted(ends, chains.offsets)
-            members = chains.before(ends[:, None], np.array(steps_back))
+            members = chains.find_predecessors(ends[:, None], np.array(steps_back))
             factors.append(Factors(group_name(steps_back), members, offsets))
         return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.partial, factors=tuple(factors))
 
@@ -174,7 +174,7 @@ class Graphs(Packed):
         return len(self.offsets) - 1
 
     def without_factors(self) -> Self:
-        """Return the same nodes without factors.
+        """Return the nodes without factors.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class Graphs(Packed):
 
     @property
     def tables(self) -> dict[str | None, Table]:
-        """The rows that steps of inputs see: of nodes, under None, and of types of factors with features."""
+        """The tables of rows that steps of inputs transform: of nodes, and of types of factors with features."""
         layout = Layout(self.offsets, {factors.name: factors.members for factors in self.factors})
         tables: dict[str | None, Table] = {None: Table(self.inputs, layout, self.position_weights)}
         for factors in sorted(self.factors, key=lambda factors: factors.name):  # in all processes alike
@@ -234,7 +234,7 @@ class Graphs(Packed):
         return tables
 
     def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
-        """Return the same graphs with other rows of nodes and of factors.
+        """Return the graphs with other rows of nodes and of factors.
 
         Parameters
         ----------
@@ -249,8 +249,8 @@ class Graphs(Packed):
         factors = tuple(replace(each, inputs=rows.get(each.name)) for each in self.factors)
         return replace(self, inputs=rows[None], factors=factors)
 
-    def labelled_nodes(self) -> Graphs:
-        """Return the nodes whose label is known, each as a graph of its own.
+    def select_labelled_nodes(self) -> Graphs:
+        """Return the nodes with known labels, each as a graph.
 
         Returns
         -------
@@ -266,14 +266,14 @@ class Graphs(Packed):
         shift = offsets[:-1] - self.starts[chosen]
         factors = []
         for group in self.factors:
-            kept, after = entries_of(group.offsets, chosen)
+            kept, after = gather_entries(group.offsets, chosen)
             members = group.members[kept] + np.repeat(shift, np.diff(after))[:, None]
             factors.append(Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept]))
         return {"factors": tuple(factors)}
 
 
 def group_name(steps_back: Sequence[int]) -> str:
-    """Return the name of cliques of chains whose labels stand so many steps before the last one, the earliest first."""
+    """Return the name of cliques of chains by the steps between each label and the last one."""
     if len(steps_back) > 2:
         return f"order{steps_back[0]}"
     return "edge" if steps_back[0] == 1 else f"lag{steps_back[0]}"

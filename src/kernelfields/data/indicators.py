@@ -1,4 +1,4 @@
-"""Indicator tables of several labels: 0 and 1 for each instance and label, as users pass them.
+"""Indicator tables of several labels: 0 and 1 for each instance and label.
 
     Y (n, K): dense, sparse, or a data frame whose columns name the labels        ->  labels (n, K) int64
 
@@ -13,7 +13,7 @@ import scipy.sparse
 from kernelfields.data.column_names import difference
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.reading import ItemNames, is_unknown
-from kernelfields.numerics.containers import columns_of
+from kernelfields.numerics.containers import find_column_names
 
 INSTANCES = ItemNames(whole="instance", part="label")
 _EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"
@@ -23,7 +23,7 @@ _SETS = "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer(
 def read_indicator(
     Y: object, n_instances: int, known: list | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
-    """Return Y as (n, K) of 0 and 1, log-weights (n K, 2) where labels are unknown, and the names of its columns.
+    """Read Y as (n, K) of 0 and 1, log-weights (n K, 2) of unknown labels, and the names of columns.
 
     ``known`` are the labels of the fit, numbers where they had no names, None if this is the fit. The log-weights are
     None where all labels are known; an unknown label, NaN or None, has in Y the value that most instances have for
@@ -49,7 +49,7 @@ def read_indicator(
         raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {len(known)} labels")
     if names is not None and known is not None and isinstance(known[0], str) and names != known:
         raise ValueError(f"the columns of Y should match those that were passed during fit: {difference(names, known)}")
-    unknown = _unknown(table)
+    unknown = _find_unknown(table)
     if not unknown.any():
         return _binary(table), None, names
     if known is None and (silent := np.flatnonzero(unknown.all(axis=0))).size:
@@ -63,20 +63,20 @@ def read_indicator(
     return labels, partial.reshape(-1, 2), names
 
 
-def _unknown(table: np.ndarray) -> np.ndarray:
-    """Return a mask of the labels that are not known, (n, K)."""
+def _find_unknown(table: np.ndarray) -> np.ndarray:
+    """Return a mask (n, K) of unknown labels."""
     if table.dtype.kind == "O":
         return np.vectorize(is_unknown, otypes=[bool])(table)
     return np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
 
 
 def _label_names(Y: object) -> list[str] | None:
-    columns = columns_of(Y)
+    columns = find_column_names(Y)
     return None if columns is None else [str(name) for name in columns]
 
 
 def _advice(table: np.ndarray) -> str:
-    """Return what to do about labels of one dimension."""
+    """Return the advice about labels of one dimension."""
     if table.dtype.kind == "O":
         return _SETS
     if table.dtype.kind == "f" and not np.array_equal(table, np.floor(table)):

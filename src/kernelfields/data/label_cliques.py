@@ -1,4 +1,4 @@
-"""Instances with several yes-or-no labels: a small graph each, a node for every label, all of one structure.
+"""Instances with several yes-or-no labels: a small graph for each instance, with a node for every label.
 
     LabelCliques    (x, y_k)         f_k(x, y)        one set for each label k
     LabelPairs      (y_j, y_k)       w(a, b)          one set for each pair of labels, without an input kernel
@@ -33,7 +33,7 @@ PAIR_CONTRAST = np.array([[0.25], [-0.25], [-0.25], [0.25]])
 
 @dataclass(frozen=True, eq=False)
 class LabelledInstances(Graphs):
-    """Inputs of instances (n, d), and their labels as graphs of K nodes each; labels see the inputs of the instance."""
+    """Inputs of instances (n, d), and their labels as graphs of K nodes that share the inputs."""
 
     row_fields: ClassVar[tuple[str, ...]] = ("labels", "partial")
     share_rows: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class LabelledInstances(Graphs):
         weights: np.ndarray | None = None,
         partial: LabelWeights | None = None,
     ) -> LabelledInstances:
-        """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
+        """Make instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
 
         ``partial`` (n K, 2) are log-weights of partial labels, as in partial_labels.py.
         """
@@ -62,7 +62,7 @@ class LabelledInstances(Graphs):
         return cls(inputs, offsets, flat, weights, partial, factors=factors)
 
     def with_pairs(self, pairs: Pairs) -> LabelledInstances:
-        """Return the same instances with labels that meet in other pairs."""
+        """Return the instances with other pairs of labels."""
         return LabelledInstances.build(
             self.inputs, int(self.offsets[1]), pairs, self.labels, self.weights, self.partial
         )
@@ -73,18 +73,18 @@ class LabelledInstances(Graphs):
 
     @property
     def certain_labels(self) -> np.ndarray | None:
-        """Labels (n, K) of the instances where all of them are known; None elsewhere."""
+        """Labels (n, K) of the instances if all are known; else None."""
         labels = super().certain_labels
         return None if labels is None else labels.reshape(self.inputs.shape[0], -1)
 
     @property
     def known_labels(self) -> np.ndarray | None:
-        """Labels (n, K) of the instances where all of them are known; None elsewhere."""
+        """Labels (n, K) of the instances if all are known; else None."""
         return self.certain_labels
 
     @property
     def tables(self) -> dict[str | None, Table]:
-        """The rows of the instances, which steps of inputs see."""
+        """The table of rows of the instances, which steps of inputs transform."""
         return {None: Table(self.inputs, Layout(np.arange(self.n_instances + 1)), self.weights)}
 
     @property
@@ -101,14 +101,14 @@ class LabelledInstances(Graphs):
 
 
 class _InstanceCliques(CliqueSet):
-    """Cliques that see the inputs of their instance, one in each."""
+    """Cliques with the inputs of their instance, one in each."""
 
     def view(self, data: Packed) -> Matrix:
-        """Return the inputs that the cliques see, (n, d)."""
+        """Return the inputs of the cliques, (n, d)."""
         return data.inputs
 
     def weights(self, data: Packed) -> np.ndarray | None:
-        """Return the weight of every instance, (n,); None where all are one."""
+        """Return the weight of every instance, (n,); None for unit weights."""
         return None if np.all(data.weights == 1.0) else data.weights
 
 

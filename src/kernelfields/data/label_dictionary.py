@@ -1,4 +1,4 @@
-"""Dictionaries of labels: which labels a word, or another feature of a position, may have.
+"""Dictionaries of labels: the allowed labels of a word, or of another feature of a position.
 
 A dictionary is learnt from labelled data: the labels that were seen with a word, for words that were seen often enough,
 and what the user adds. Words outside of it may have any label, or those of an open class. It holds in training
@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
-from kernelfields.data.chunks import number_word, word_at
-from kernelfields.data.reading import listed, place_of, plain_label, readable_again
-from kernelfields.numerics.containers import columns_of
+from kernelfields.data.chunks import feature_text, number_word
+from kernelfields.data.reading import find_place, listed, materialize_iterator, plain_label
+from kernelfields.numerics.containers import find_column_names
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 
@@ -25,7 +25,7 @@ from kernelfields.numerics.registry import SETTINGS
 @SETTINGS.register("label dictionary")
 @dataclass(eq=False, repr=False)
 class LabelDictionary(BaseEstimator):
-    """Labels that positions may have, by the value of one feature, such as the word.
+    """Allowed labels of positions by the value of one feature, such as the word.
 
     The labels of a word are those that it was seen with in training. docs/many_labels.md.
 
@@ -73,7 +73,7 @@ class LabelDictionary(BaseEstimator):
             raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
 
     def readable(self, X: object) -> object:
-        """Return X so that it can be read twice: once for its words.
+        """Materialize X if it is an iterator: words are read first.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class LabelDictionary(BaseEstimator):
         inputs
             The inputs, as a list if they were an iterator.
         """
-        return readable_again(X)
+        return materialize_iterator(X)
 
     def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedDictionary:
         """Return the dictionary of labelled chains.
@@ -105,7 +105,7 @@ class LabelDictionary(BaseEstimator):
             The labels of each word.
         """
         self.check()
-        words = words_of(X, chains, self.feature)
+        words = read_words(X, chains, self.feature)
         numbers: dict[str, int] = {}
         seen_there = (chains.position_weights > 0).tolist()
         which = np.array(
@@ -129,7 +129,7 @@ class LabelDictionary(BaseEstimator):
         return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
 
     def learn_more(self, fitted: FittedDictionary, X: object, chains: Chains) -> FittedDictionary:
-        """Return a dictionary whose words may also have the labels that they have in further chains.
+        """Add the labels of words in further chains to the dictionary.
 
         Words outside of the dictionary are not added, since their earlier counts are not kept. Labels that they have in
         the further chains become labels of all such words, unless ``unknown`` lists these.
@@ -148,7 +148,7 @@ class LabelDictionary(BaseEstimator):
         FittedDictionary
             The dictionary.
         """
-        which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
+        which, sets = np.array(fitted.set_numbers(X, chains), dtype=np.int64), list(fitted.sets)
         which[chains.position_weights <= 0] = -1
         seen = _seen_labels(which, chains, len(sets), fitted.n_labels)
         for number in range(0 if isinstance(self.unknown, str) else 1, len(sets)):
@@ -156,7 +156,7 @@ class LabelDictionary(BaseEstimator):
         return fitted.with_sets(sets, fitted.n_labels)
 
     def _open(self, rare: np.ndarray, places: Mapping[object, int]) -> np.ndarray:
-        """Return the labels of words that are not known."""
+        """Return the labels of unknown words."""
         if not isinstance(self.unknown, str):
             return np.unique(_numbers(self.unknown, places, " in unknown"))
         found = np.flatnonzero(rare.any(axis=0)) if self.unknown == "rare" else np.empty(0, np.int64)
@@ -164,7 +164,7 @@ class LabelDictionary(BaseEstimator):
 
 
 class FittedDictionary:
-    """Numbers of the labels of known words, and of those that are not known."""
+    """Allowed labels of known and of unknown words, as numbers."""
 
     def __init__(self, feature: str | int, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
         self.feature = feature
@@ -174,38 +174,38 @@ class FittedDictionary:
         #: The labels of words that are not known, and of each word that is.
         self.sets = [unknown, *known.values()]
 
-    def numbers_of(self, X: object, chains: Chains) -> list[int]:
-        """Return the number of the set of labels of each position, zero for words that are not known."""
+    def set_numbers(self, X: object, chains: Chains) -> list[int]:
+        """Return the number of the label set of each position, zero for unknown words."""
         find = self._places.get
-        return [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
+        return [0 if word is None else find(word, 0) for word in read_words(X, chains, self.feature)]
 
     def readable(self, X: object) -> object:
-        """Return X so that it can be read twice: once for its words."""
-        return readable_again(X)
+        """Materialize X if it is an iterator: words are read first."""
+        return materialize_iterator(X)
 
     def limit(self, X: object, data: Chains) -> Chains:
-        """Return data with the labels that positions may have."""
+        """Return data with lists of allowed labels."""
         return replace(data, allowed=self.lists(X, data))
 
     def limit_for_fit(self, X: object, data: Chains) -> Chains:
-        """Return labelled data with the labels that positions of a fit may have, those that stand there among them."""
+        """Return labelled data with lists of allowed labels that contain the given labels."""
         return self.limit(X, data).for_fit()
 
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
-        """Return the labels that positions of new chains may have."""
-        return AllowedLabels.of_sets(self.sets, np.array(self.numbers_of(X, chains), dtype=np.int64), self.n_labels)
+        """Return the lists of allowed labels of new chains."""
+        return AllowedLabels.from_sets(self.sets, np.array(self.set_numbers(X, chains), dtype=np.int64), self.n_labels)
 
     def labels_of(self, word: object) -> np.ndarray:
-        """Return the numbers of the labels of a word, or of a value of the column."""
+        """Return the numbers of the allowed labels of a word, or of a value of the column."""
         return self.sets[self._places.get(_as_word(word, self.feature), 0)]
 
     def with_sets(self, sets: Sequence[np.ndarray], n_labels: int) -> FittedDictionary:
-        """Return the same words with other sets of labels."""
+        """Return the dictionary with other sets of labels."""
         unknown, *known = sets
         return FittedDictionary(self.feature, dict(zip(self._places, known, strict=True)), unknown, n_labels)
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> FittedDictionary:
-        """Return the dictionary for more labels; where unknown words may have any, they may have the new ones."""
+        """Return the dictionary for more labels; unrestricted unknown words get the new labels, too."""
         unknown, *known = (places[labels] for labels in self.sets)
         return self.with_sets([np.arange(n_labels) if len(unknown) == self.n_labels else unknown, *known], n_labels)
 
@@ -218,7 +218,7 @@ class FittedDictionary:
 
     @classmethod
     def rebuild(cls, described: Mapping) -> FittedDictionary:
-        """Return the dictionary that was described; ValueError if it is not sound."""
+        """Rebuild the dictionary from its description; ValueError if it is not sound."""
         n_labels = int(described["n_labels"])
         words, sizes, labels = described["words"], np.asarray(described["sizes"]), np.asarray(described["labels"])
         whole = all(array.ndim == 1 and array.dtype.kind == "i" for array in (sizes, labels))
@@ -231,21 +231,21 @@ class FittedDictionary:
 
 
 def rebuild_dictionary(described: Mapping) -> FittedDictionary:
-    """Return the dictionary that was described."""
+    """Rebuild a dictionary of labels from its description."""
     if described["kind"] != "dictionary":
         raise ValueError("its labels are pruned by a coarse field, which is no longer done: fit with a LabelDictionary")
     return FittedDictionary.rebuild(described)
 
 
 def check_dictionary(allowed: object) -> None:
-    """Raise unless ``allowed`` is a LabelDictionary whose parameters can be used."""
+    """Raise unless ``allowed`` is a LabelDictionary with valid parameters."""
     if not isinstance(allowed, LabelDictionary):
         raise ValueError(f"allowed must be a LabelDictionary or None, got {allowed!r:.60}")
     allowed.check()
 
 
-def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | None]:
-    """Return the value of a feature at each position as a string, None where there is none."""
+def read_words(X: object, chains: Chains, feature: str | int) -> Sequence[str | None]:
+    """Return the value of a feature at each position as a string, None without one."""
     if not isinstance(feature, str):
         if not isinstance(feature, int | np.integer) or not 0 <= feature < chains.inputs.shape[1]:
             raise ValueError(
@@ -259,7 +259,7 @@ def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | No
     sequences: Iterable = X  # type: ignore[assignment]  # it was read as sequences before
     # Plain dicts, the usual case, are looked into without a call for each position.
     found = (
-        position.get(feature) if type(position) is dict else word_at(position, feature)
+        position.get(feature) if type(position) is dict else feature_text(position, feature)
         for sequence in sequences
         for position in _positions(sequence, feature)
     )
@@ -273,7 +273,7 @@ def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | No
 
 
 def _as_word(entry: object, feature: str | int) -> str:
-    """Return an entry of a dictionary as the word that is looked up; of columns, numbers may be texts."""
+    """Return the key of a dictionary entry as a word; for columns, numbers are converted to text."""
     if isinstance(feature, str):
         return str(entry)
     try:
@@ -283,7 +283,7 @@ def _as_word(entry: object, feature: str | int) -> str:
 
 
 def _positions(sequence: object, feature: str) -> Iterable[object]:
-    columns = columns_of(sequence) or []
+    columns = find_column_names(sequence) or []
     if feature in columns:
         named = sequence[:, columns.index(feature)] if isinstance(sequence, np.ndarray) else sequence[feature]  # type: ignore[index]
         return [{feature: value} for value in named]
@@ -291,9 +291,9 @@ def _positions(sequence: object, feature: str) -> Iterable[object]:
 
 
 def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int) -> np.ndarray:
-    """Return which labels each word was seen with, (W, L): where labels are partly known, all that are possible."""
+    """Return the observed labels of each word, (W, L), including all possible labels of partly known positions."""
     seen = np.zeros((n_words, n_labels), dtype=bool)
-    rows, labels = chains.given.seen()
+    rows, labels = chains.given.list_observed_labels()
     words = which[rows]
     seen[words[words >= 0], labels[words >= 0]] = True
     return seen
@@ -302,7 +302,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
 def _numbers(labels: object, places: Mapping[object, int], where: str) -> list[int]:
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise ValueError(f"a LabelDictionary needs a list of labels{where}, got {labels!r}")
-    numbers = [place_of(plain_label(label), places, "a LabelDictionary names", where) for label in labels]
+    numbers = [find_place(plain_label(label), places, "a LabelDictionary names", where) for label in labels]
     if not numbers:
         raise ValueError(f"a LabelDictionary allows no label{where}: name one of {listed(places)}")
     return numbers

@@ -1,4 +1,4 @@
-"""Feature names and their columns, without a Python object per name.
+"""Feature names and their columns without one Python object per name.
 
     column(name) = the number of different names before it
 
@@ -35,12 +35,12 @@ class NameText(NamedTuple):
     hashes: np.ndarray
 
     def select(self, chosen: np.ndarray) -> NameText:
-        """Return the chosen names over the same text."""
+        """Select names over the same text."""
         return NameText(self.text, self.starts[chosen], self.stops[chosen], self.hashes[chosen])
 
 
 def join_names(names: list[str]) -> NameText:
-    """Return strings as one text; TypeError where one is not a string."""
+    """Join strings in one text; TypeError for anything else."""
     joined = split_names(NAME_END.join(names), len(names))
     if joined is None:
         ended = b"".join(_encoded(name).replace(b"\0", _ZERO) + b"\0" for name in names)
@@ -49,7 +49,7 @@ def join_names(names: list[str]) -> NameText:
 
 
 def split_names(text: str, count: int) -> NameText | None:
-    """Return the names of a text with ``NAME_END`` between them; None if it holds more than ``count`` of them."""
+    """Return the names of a text separated by ``NAME_END``; None for more than ``count`` names."""
     # A bytearray, as the names of a table are: arrays that may not be written to are a type of their own to numba,
     # and everything would be compiled twice.
     encoded = np.frombuffer(bytearray(_encoded(text + NAME_END * _SPARE)), dtype=np.uint8)
@@ -94,13 +94,13 @@ class NameTable:
         return [part.replace(_ZERO, b"\0").decode("utf-8", "surrogatepass") for part in parts]
 
     def find(self, names: NameText) -> np.ndarray:
-        """Return the columns (n,) int32 of names, -1 for unknown ones."""
+        """Return the columns (n,) int32 of names, -1 for unknown names."""
         columns = np.empty(len(names.starts), dtype=np.int32)
         compiled.find(*names, self._slots, self._names, self._begins, columns)
         return columns
 
     def add(self, names: NameText) -> np.ndarray:
-        """Return the columns (n,) int32 of names; unknown names get the next ones."""
+        """Return the columns (n,) int32 of names, with new columns for unknown names."""
         columns = self.find(names)
         missing = columns < 0
         if missing.any():
@@ -127,7 +127,7 @@ class NameTable:
 
 
 def _with_room(values: np.ndarray, size: int) -> np.ndarray:
-    """Return values with room for ``size``; where they have to move, to twice the room, so that moves stay few."""
+    """Return values with capacity for ``size``; capacity doubles if it is exceeded."""
     if size <= len(values):
         return values
     longer = np.zeros(max(size, 2 * len(values)), dtype=values.dtype)

@@ -1,4 +1,4 @@
-"""The loops behind data/names.py, compiled: names are separated, hashed, found and added.
+"""Compiled loops of names.py: names are separated, hashed, found and added.
 
 A text is a row of names, each with a zero byte after it. Name k is text[starts[k]:stops[k]]; the name of column c
 is names[begins[c]:begins[c + 1] - 1]. A slot of the hash table is zero where it is free, else it holds the upper
@@ -23,7 +23,7 @@ _LOW_BITS, _SEVEN_BITS = _U(0x0101010101010101), _U(0x7F7F7F7F7F7F7F7F)  # of ea
 
 @njit(nogil=True, cache=True)
 def _word(text, at):
-    """Eight bytes from ``at``; the compiler makes one load of them."""
+    """Load eight bytes at the index ``at``."""
     return (
         _U(text[at])
         | _U(text[at + _1]) << _U(8)
@@ -38,13 +38,13 @@ def _word(text, at):
 
 @njit(nogil=True, cache=True)
 def _zero_bytes(word):
-    """The high bit of every byte that is zero: only there, the sum and the byte itself leave it unset."""
+    """Set the high bit of every byte that is zero."""
     return ~((word & _SEVEN_BITS) + _SEVEN_BITS | word | _SEVEN_BITS)
 
 
 @njit(nogil=True, cache=True)
 def scan(text, starts, stops, hashes):
-    """Write where the first names of a text are and what they hash to, as many as there is room for."""
+    """Write starts and hashes of the names of a text, until the arrays are full."""
     at = _U(0)
     for k in range(starts.size):
         starts[k] = np.int64(at)
@@ -68,8 +68,8 @@ def scan(text, starts, stops, hashes):
 
 
 @njit(nogil=True, cache=True)
-def _equal(text, start, stop, names, begin, end):
-    """Whether text[start:stop] is names[begin:end]."""
+def _is_equal(text, start, stop, names, begin, end):
+    """Whether text[start:stop] equals names[begin:end]."""
     if stop - start != end - begin:
         return False
     at, last, own = _U(start), _U(stop), _U(begin)
@@ -84,14 +84,14 @@ def _equal(text, start, stop, names, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _column_of(text, start, stop, value, slots, names, begins):
-    """The column of one name whose hash is ``value``, -1 if it has none."""
+def _find_column(text, start, stop, value, slots, names, begins):
+    """Find the column of a name by its hash; -1 for an unknown name."""
     mask = _U(slots.size - 1)
     at = value & mask
     while slots[at] != _U(0):
         if slots[at] >> _UPPER == value >> _UPPER:
             column = np.int64(slots[at] & _LOWER) - 1
-            if _equal(text, start, stop, names, begins[column], begins[column + 1] - 1):
+            if _is_equal(text, start, stop, names, begins[column], begins[column + 1] - 1):
                 return column
         at = (at + _1) & mask
     return np.int64(-1)
@@ -115,7 +115,7 @@ def enter_all(slots, hashes):
 
 @njit(nogil=True, cache=True)
 def find(text, starts, stops, hashes, slots, names, begins, columns):
-    """Write the column of every name, -1 for those that have none.
+    """Write the column of every name, -1 for unknown names.
 
     Two loops instead of one: within each, the names do not wait for each other's memory.
     """
@@ -132,18 +132,18 @@ def find(text, starts, stops, hashes, slots, names, begins, columns):
         column = columns[k]
         if column < 0:
             continue
-        if not _equal(text, starts[k], stops[k], names, begins[column], begins[column + 1] - 1):
-            columns[k] = _column_of(text, starts[k], stops[k], hashes[k], slots, names, begins)
+        if not _is_equal(text, starts[k], stops[k], names, begins[column], begins[column + 1] - 1):
+            columns[k] = _find_column(text, starts[k], stops[k], hashes[k], slots, names, begins)
 
 
 @njit(nogil=True, cache=True)
 def add_missing(text, starts, stops, hashes, slots, names, begins, count, columns):
-    """Give new columns to the names whose column is -1; return how many columns there are then."""
+    """Give new columns to names with column -1; return the new number of columns."""
     for k in range(starts.size):
         if columns[k] >= 0:
             continue
         start, stop = starts[k], stops[k]
-        column = _column_of(text, start, stop, hashes[k], slots, names, begins)
+        column = _find_column(text, start, stop, hashes[k], slots, names, begins)
         if column < 0:
             column = count
             begin = begins[count]

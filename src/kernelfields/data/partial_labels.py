@@ -1,4 +1,4 @@
-"""Labels that are partly known, and targets in the place of labels.
+"""Labels that are partly known, and targets in place of labels.
 
     "B-NP"                     the label itself
     None, NaN, pandas.NA       nothing is known; a whole sequence may be None
@@ -25,27 +25,28 @@ from numpy.typing import ArrayLike
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
+    LabelForm,
     SampleNames,
     check_number,
     check_sample_weight,
     check_whole,
     encode_labels,
-    holds_partial,
-    in_sequences,
+    find_label_places,
+    has_partial_labels,
     is_partial,
     is_partial_entry,
     is_sequence,
     is_unknown,
     label_offsets,
     listed,
-    places_among,
     plain_label,
+    wrap_labels,
 )
 from kernelfields.data.whole_numbers import labels_as_array
 from kernelfields.numerics.containers import list_entries
 from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.parameters import is_real
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 
 # Rows of targets may differ so much from a sum of one: those of float32 networks do.
 _ROUNDING = 1e-4
@@ -55,7 +56,7 @@ LEAST_SHOWN = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class SoftRows:
-    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts.
+    """Targets of packed rows: of single labels (N, L), and of pairs at t - 1 and t (N, L, L), zero at starts.
 
     Without the latter, labels are independent.
     """
@@ -86,8 +87,8 @@ class SoftRows:
 LabelWeights: TypeAlias = np.ndarray | SoftRows
 
 
-class SoftTargets:
-    """Marginals for a field to match in place of labels: those of a teacher, or of several annotators together.
+class SoftTargets(LabelForm):
+    """Target marginals in place of labels: of a teacher, or of several annotators together.
 
     The objective sums the expected score under the targets in place of that of the labels: it stays convex, and
     certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
@@ -132,16 +133,16 @@ class SoftTargets:
 
     @property
     def shape(self) -> tuple[int]:
-        """The number of sequences or samples: what scikit-learn asks for before it takes some of them."""
+        """The number of sequences or samples, which scikit-learn reads before it selects some."""
         return (len(self),)
 
     def __getitem__(self, items: Any) -> SoftTargets:
-        """Return the targets of some sequences or samples, by a list of their numbers, a mask or a slice."""
+        """Select targets of sequences or samples by a list of numbers, a mask or a slice."""
         chosen = items[0] if isinstance(items, tuple) else items
         return self.subset(np.atleast_1d(np.arange(len(self))[chosen]))
 
     def subset(self, items: np.ndarray) -> SoftTargets:
-        """Return the targets of some sequences or samples.
+        """Select targets of sequences or samples.
 
         Parameters
         ----------
@@ -193,7 +194,7 @@ class SoftTargets:
         tables = [self.nodes] if isinstance(nouns, SampleNames) else list(self.nodes)
         check_number(len(tables), lengths, nouns, "targets")
         rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
-        offsets = offsets_of(np.array([len(table) for table in rows]))
+        offsets = make_offsets(np.array([len(table) for table in rows]))
         order = np.argsort(places)
         node = np.concatenate(rows)[:, order]
         edge = self._edges(node, offsets, order, nouns)
@@ -243,7 +244,7 @@ class SoftTargets:
 def read_partial_labels(
     y: Iterable, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames, fewest: int = 2
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
+    """Read labels of which some are partly known; see :func:`kernelfields.data.readers.read_labels`."""
     entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes, fewest=fewest)
     check_labels_fit(len(known), entries.n_positions)
@@ -257,13 +258,13 @@ def read_partial_labels(
     return labels, None if certain(partial).all() else partial, known
 
 
-def tells_partly(y: object) -> bool:
-    """Whether the labels of samples, one for each, are partly known, or targets."""
+def are_partly_known(y: object) -> bool:
+    """Whether labels of samples, one for each, are partly known or targets."""
     return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
 
 
 def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, list[tuple[int, int, Any]]]:
-    """Return y with ``other`` in the place of labels outside the classes, and these: item, position (or 0), label.
+    """Replace labels outside the classes by ``other``; return y and the replacements: item, position, label.
 
     Segments (begin, end, label) have their label replaced. y as it is where all labels are classes, and where these are
     not one list.
@@ -289,30 +290,30 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
 
 
 def informative(partial: LabelWeights) -> np.ndarray:
-    """Return a mask of the rows of which something is known, (N,): with targets, of all."""
+    """Return a mask (N,) of the rows with fewer than all labels possible; of all rows for targets."""
     if isinstance(partial, SoftRows):
         return np.ones(len(partial.node), dtype=bool)
     return (partial != 0.0).any(axis=1)
 
 
 def certain(partial: LabelWeights) -> np.ndarray:
-    """Return a mask of the rows that can have one label only, (N,)."""
+    """Return a mask (N,) of the rows with one possible label."""
     return (log_weights(partial) > -np.inf).sum(axis=1) == 1
 
 
 def log_weights(partial: LabelWeights) -> np.ndarray:
-    """Return partial labels as log q (N, L); of targets, their logarithms."""
+    """Return partial labels, or targets, as log q (N, L)."""
     return partial.logs if isinstance(partial, SoftRows) else partial
 
 
-def shown_labels(partial: LabelWeights) -> np.ndarray:
-    """Return a mask of the labels that count as observed, (N, L): a thousandth of the largest weight there, or more."""
+def find_shown_labels(partial: LabelWeights) -> np.ndarray:
+    """Return a mask (N, L) of labels with at least a thousandth of the largest weight of their row."""
     logs = log_weights(partial)
     return logs >= logs.max(axis=1, keepdims=True) + np.log(LEAST_SHOWN)
 
 
 def as_log_weights(labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> np.ndarray:
-    """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
+    """Return labels of :func:`read_labels`, known or partly known, as log q (N, L)."""
     if isinstance(partial, SoftRows):
         raise ValueError(
             "SoftTargets are matched by a fit and say nothing about one label: give a dict of weights for each"
@@ -323,7 +324,7 @@ def as_log_weights(labels: np.ndarray, partial: LabelWeights | None, n_labels: i
 
 
 def label_shares(partial: LabelWeights) -> np.ndarray:
-    """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
+    """Return the known share of each label in each row, (N, L): rows add up to one, or are zero if unknown."""
     if isinstance(partial, SoftRows):
         return partial.node
     shares = np.exp(partial)
@@ -333,12 +334,12 @@ def label_shares(partial: LabelWeights) -> np.ndarray:
 
 
 def possible_labellings(partial: LabelWeights, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return cliques and labellings that are observed together: one row for each possible labelling of a clique.
+    """Return a row for each possible labelling of a clique: cliques and labellings.
 
     ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
     label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
     """
-    possible, known = shown_labels(partial), informative(log_weights(partial))
+    possible, known = find_shown_labels(partial), informative(log_weights(partial))
     n_labels = possible.shape[1]
     seen = (possible & known[:, None]).any(axis=0)
     counted = possible & (known[:, None] | ~seen)
@@ -350,7 +351,7 @@ def possible_labellings(partial: LabelWeights, members: np.ndarray) -> tuple[np.
 
 
 def single_labels(item: Iterable | None) -> list:
-    """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
+    """Return the labels of one sequence, None for entries with several possible labels."""
     return [_single(entry) for entry in ([] if item is None else list_entries(item))]
 
 
@@ -367,12 +368,12 @@ def _single(entry: object) -> object:
 def known_labels(
     y: object, classes: np.ndarray, lengths: np.ndarray | None, nouns: ItemNames = SEQUENCES
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
+    """Return labels (N,), -1 for labels outside the classes, and a mask of labelled positions.
 
     A position has one if one label alone is named. ValueError if none has.
     """
-    y, lengths = in_sequences(y, lengths, nouns)
-    if not holds_partial(y):
+    y, lengths = wrap_labels(y, lengths, nouns)
+    if not has_partial_labels(y):
         labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
         return labels, np.ones(len(labels), dtype=bool)
     entries = _Entries(list(y), lengths, nouns)
@@ -392,14 +393,14 @@ def share_right(
     sample_weight: object = None,
     nouns: ItemNames = SEQUENCES,
 ) -> float:
-    """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
+    """Return the share of right predictions; labels outside the classes are errors.
 
     Positions whose label is not known do not count; with targets, the share is the one they expect. ``sample_weight``
     holds one number for each sequence, or for each sample.
     """
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
     if isinstance(y, SoftTargets):
-        targets = cast(SoftRows, y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)[1])
+        targets = cast(SoftRows, y.read(classes, wrap_labels(y, lengths, nouns)[1], nouns)[1])
         right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
@@ -409,13 +410,13 @@ def share_right(
 
 
 def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return predicted labels as numbers of classes, (N,): of samples they come as one array."""
+    """Return predicted labels as class numbers, (N,)."""
     flat = predicted if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
     return np.searchsorted(classes, flat)
 
 
 class _Entries:
-    """The entries of y, flat: ``rows``, the labels named there, and their ``weights``."""
+    """The flat entries of y: ``rows``, the labels named in each, and their ``weights``."""
 
     def __init__(self, items: list, lengths: np.ndarray | None, nouns: ItemNames):
         self._nouns = nouns
@@ -429,7 +430,7 @@ class _Entries:
         row = 0
         for item, size in zip(items, sizes, strict=True):
             for entry in [None] * size if item is None else list_entries(item):
-                for label, weight in self._mentioned(entry, row):
+                for label, weight in self._parse_entry(entry, row):
                     rows.append(row)
                     self.labels.append(label)
                     weights.append(weight)
@@ -452,8 +453,8 @@ class _Entries:
     def _place(self, row: int) -> str:
         return self._nouns.place(self._offsets, row)
 
-    def _mentioned(self, entry: object, row: int) -> list[tuple[object, float]]:
-        """Return the labels that an entry names, with their weights."""
+    def _parse_entry(self, entry: object, row: int) -> list[tuple[object, float]]:
+        """Return the labels of an entry, with their weights."""
         if is_unknown(entry):
             return []
         if isinstance(entry, Mapping):
@@ -481,7 +482,7 @@ class _Entries:
     def encode(
         self, classes: Iterable | None, unknown_allowed: bool = False, fewest: int = 2
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sorted classes and the place among them of every label that is named.
+        """Return the sorted classes and the class number of every named label.
 
         With ``unknown_allowed`` the place of a label that is not among the classes is -1. Where classes are None, the
         ``fewest`` or more must be named.
@@ -503,13 +504,13 @@ class _Entries:
             )
         if not len(array):
             return known, np.empty(0, dtype=np.int64)
-        return known, places_among(known, array, self._entry_place, unknown_allowed)
+        return known, find_label_places(known, array, self._entry_place, unknown_allowed)
 
     def _entry_place(self, entry: int) -> str:
         return self._place(int(self.rows[entry]))
 
     def _check_kinds(self) -> None:
-        """Raise at the first label that is neither of the kind of the first nor usable at all."""
+        """Raise at the first label of another kind than the first, or of no usable kind."""
         text = bool(self.labels) and isinstance(self.labels[0], str)
         for row, label in zip(self.rows.tolist(), self.labels, strict=True):
             if isinstance(label, str) != text:

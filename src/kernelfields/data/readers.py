@@ -1,4 +1,4 @@
-"""Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
+"""Readers: the kind of inputs of a fit, by which new inputs are read for predictions.
 
     RowReader      lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> rows (N, d)
     TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows (N,)
@@ -22,31 +22,31 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data import extras
+from kernelfields.data import extras, label_forms
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
+    LabelForm,
     Matrix,
     check_sample_weight,
     encode_labels,
     has_no_rows,
-    holds_partial,
-    holds_words,
-    in_sequences,
+    has_partial_labels,
+    has_words,
     is_empty,
     is_feature_sequences,
     is_listing,
     listed,
+    materialize_iterator,
     pack_inputs,
-    readable_again,
+    wrap_labels,
 )
 from kernelfields.inputs.steps import ColumnSteps, OwnColumns
 from kernelfields.numerics.containers import refuse_containers
 from kernelfields.numerics.group import ALONE, Group
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.user_warnings import warn_user
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
@@ -57,10 +57,10 @@ Data = TypeVar("Data", bound=Packed)
 
 
 class Transformer(Protocol):
-    """What makes inputs of sequences that users pass, as scikit-learn has it."""
+    """A transformer of sequences, as in scikit-learn."""
 
     def fit_transform(self, X: Any, y: Any) -> Any:
-        """Learn from labelled sequences; return their inputs."""
+        """Fit to labelled sequences; return their inputs."""
 
     def transform(self, X: Any) -> Any:
         """Return the inputs of new sequences."""
@@ -73,26 +73,26 @@ def read_labels(
     nouns: ItemNames = SEQUENCES,
     *,
     fewest: int = 2,
-) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
-    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
+) -> tuple[np.ndarray, label_forms.LabelWeights | None, np.ndarray]:
+    """Return labels (N,), log-weights (N, L) or None if every label is known, and the sorted classes (L,).
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
     learns them, the ``fewest`` or more, from all labels that are named, alone, in sets or with weights. ``lengths``
     holds the rows of every sequence, which are the length of one that is None. Of samples, which have one label each, y
     is their list, and ``lengths`` holds a one for each.
     """
-    if isinstance(y, SoftTargets):
-        return y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)
-    y, lengths = in_sequences(y, lengths, nouns)
-    if holds_partial(y):
-        return read_partial_labels(y, classes, lengths, nouns, fewest)
+    if isinstance(y, LabelForm):
+        return y.read(classes, wrap_labels(y, lengths, nouns)[1], nouns)
+    y, lengths = wrap_labels(y, lengths, nouns)
+    if has_partial_labels(y):
+        return label_forms.read_partial_labels(y, classes, lengths, nouns, fewest)
     labels, known = encode_labels(y, classes, lengths, nouns, fewest=fewest)
     return labels, None, known
 
 
 @dataclass(eq=False)
 class RowReader:
-    """Kind of the rows of a fit: width, names and density of the columns, and how named features become columns."""
+    """Kind of the rows of a fit: width, names and density of columns, and the encoding of named features."""
 
     n_features: int = 0
     sparse: bool = False
@@ -113,22 +113,22 @@ class RowReader:
     nouns: ItemNames = SEQUENCES
 
     @classmethod
-    def of_names(cls, names: Iterable[str] | None, n_features: int, **settings: Any) -> Self:
-        """Return a reader of inputs of a width or, with names, of feature dicts whose columns these are."""
+    def from_names(cls, names: Iterable[str] | None, n_features: int, **settings: Any) -> Self:
+        """Make a reader of inputs of a given width or, with names, of feature dicts with these columns."""
         encoder = None if names is None else extras.FeatureDictEncoder.from_spec(names)
         return cls(n_features, encoder=encoder, **settings)
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the features: those of dicts and strings, or of columns; None for arrays."""
+        """Names of the features: of dicts and strings, or of columns; None for arrays."""
         return self.columns if self.encoder is None else self.encoder.feature_names_
 
     @property
-    def holds_features(self) -> bool:
-        """Whether inputs are features that are there or not, each with weights of its own, rather than numbers.
+    def has_weighted_features(self) -> bool:
+        """Whether inputs are indicator features with a weight each instead of numbers.
 
         Sparse inputs of many columns, as those of words, are taken for features; so are others that are mostly zero
-        (:meth:`in_own_kind`). Where there are ``categories``, the other columns are numbers.
+        (:meth:`to_natural_sparsity`). Where there are ``categories``, the other columns are numbers.
         """
         named = self.encoder is not None and not self.categories
         return named or (self.sparse and self.n_features >= _WIDE)
@@ -144,18 +144,18 @@ class RowReader:
         return inputs, offsets
 
     def learn_arrays(self, X: Any) -> tuple[Matrix, np.ndarray]:
-        """Learn the kind of X as :meth:`learn_inputs` does, where it may not be feature dicts or strings."""
+        """Learn the kind of X, which holds no feature dicts or strings; see :meth:`learn_inputs`."""
         inputs, offsets = pack_inputs(X, finite=self.finite)
         self.columns = None if _are_plain(X) else extras.shared_columns(X, "sequence")
         self.learn_kind(inputs)
         return inputs, offsets
 
     def read_inputs(self, X: Any) -> tuple[Matrix, np.ndarray]:
-        """Return the rows (N, d) of new sequences and their offsets (S + 1,); dense or sparse as they come."""
+        """Return the rows (N, d) of new sequences and their offsets (S + 1,), dense or sparse as given."""
         refuse_containers(X, "X")
         if self.encoder is not None:
-            return self._encoded(X)
-        if (words := holds_words(X)) or is_feature_sequences(X):
+            return self._encode_named(X)
+        if (words := has_words(X)) or is_feature_sequences(X):
             raise ValueError(
                 f"X holds {'words' if words else 'feature dicts'}, but this model was fitted on numeric arrays; pass "
                 f"arrays of {self.n_features} columns"
@@ -163,6 +163,12 @@ class RowReader:
         inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
         if self.columns is not None or (self.warns and not _are_plain(X)):
             extras.check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
+        if inputs.shape[1] != self.n_features and (np.diff(offsets) == self.n_features).all():
+            raise ValueError(
+                f"X has {inputs.shape[1]} features per {self.nouns.part} and {self.n_features} {self.nouns.part}s in "
+                f"each {self.nouns.whole}, but this model was fitted with {self.n_features} features: pass "
+                f"X.transpose(0, 2, 1), or x.T of each"
+            )
         self.check_width(inputs)
         return inputs, offsets
 
@@ -172,8 +178,8 @@ class RowReader:
         if self.warns and (self.encoder is not None or self.columns is not None):
             extras.warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
 
-    def in_own_kind(self, data: Data, among: Group = ALONE) -> Data:
-        """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
+    def to_natural_sparsity(self, data: Data, among: Group = ALONE) -> Data:
+        """Choose dense or sparse storage by the density of data, for further data, too.
 
         Wide inputs that are mostly zero become sparse, all others dense. The numbers may be ``among`` those of others.
         """
@@ -190,7 +196,7 @@ class RowReader:
         return replace(data, inputs=same_kind(inputs, sparse))
 
     def with_categories(self, data: Data, among: Group = ALONE) -> Data:
-        """Return named features, numbers and categories, as columns of numbers and columns of categories after them.
+        """Return named features as columns of numbers followed by columns of categories.
 
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
         """
@@ -211,11 +217,11 @@ class RowReader:
 
     @property
     def numbers(self) -> list[str]:
-        """Names of the columns of numbers, beside which there are categories."""
+        """Names of the numeric columns of inputs with categories."""
         return (self.names or [])[: self.n_features - self.categories]
 
-    def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
-        """Return new sequences of named features as rows and offsets; warn where none of them is known."""
+    def _encode_named(self, sequences: object) -> tuple[Matrix, np.ndarray]:
+        """Encode new sequences of named features as rows and offsets; warn if no feature is known."""
         assert self.encoder is not None
         try:
             inputs, offsets = self.encoder.transform(sequences)
@@ -229,7 +235,7 @@ class RowReader:
         return inputs, offsets
 
     def check_width(self, inputs: Matrix) -> None:
-        """Raise ValueError if inputs have another width than those of the fit."""
+        """Raise ValueError if inputs differ in width from the fit."""
         if inputs.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {inputs.shape[1]} features per {self.nouns.part}, but this model was fitted with "
@@ -238,16 +244,16 @@ class RowReader:
 
     @property
     def tied_columns(self) -> extras.TiedColumns:
-        """The columns that ties move."""
+        """The columns that ties permute."""
         return extras.TiedColumns(self.n_features, self.names)
 
     def with_features(self, kept: np.ndarray) -> Self:
-        """Return a copy with only the named features that are marked in ``kept``, in the same order."""
+        """Return a copy with only the named features marked in ``kept``, in the same order."""
         assert self.encoder is not None
         return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
 
     def with_names(self, names: Sequence[str]) -> Self:
-        """Return a copy that reads features of these names, the columns in their order."""
+        """Return a copy that reads features of given names, one column each."""
         return replace(self, n_features=len(names), encoder=extras.FeatureDictEncoder.from_spec(names))
 
     def describe(self) -> dict[str, object]:
@@ -258,7 +264,7 @@ class RowReader:
 
     @classmethod
     def rebuild(cls, described: Mapping, **settings: Any) -> Self:
-        """Return the reader that was described; ValueError if names do not match the number of features."""
+        """Rebuild the reader from its description; ValueError if names contradict the number of features."""
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
@@ -274,7 +280,7 @@ class RowReader:
 
 @dataclass(eq=False)
 class TextReader(RowReader):
-    """Reader of sequences of strings, which are rows of one column for what makes numbers of them."""
+    """Reader of sequences of strings as rows of one column, for transformers of text."""
 
     n_features: int = 1
 
@@ -294,22 +300,22 @@ class TextReader(RowReader):
                     f"sequence {index} must be a list of strings, as those of the fit, got {sequence!r:.60}"
                 )
         texts = list(chain.from_iterable(X))
-        return np.array(texts, dtype=object), offsets_of(np.array([len(x) for x in X]))
+        return np.array(texts, dtype=object), make_offsets(np.array([len(x) for x in X]))
 
 
-def reader_of(X: object) -> RowReader:
-    """Return a reader that is to learn the kind of X, for what is fitted to all positions: gaps are no errors."""
+def choose_reader(X: object) -> RowReader:
+    """Return an unfitted reader for the kind of X, which accepts missing values."""
     settings: dict[str, Any] = {"finite": False, "warns": False}
-    return TextReader(**settings) if holds_words(X) else RowReader(**settings)
+    return TextReader(**settings) if has_words(X) else RowReader(**settings)
 
 
 def _are_plain(tables: Any) -> bool:
-    """Whether tables are arrays, whose columns have no names."""
+    """Whether tables are arrays without names of columns."""
     return all(type(table) is np.ndarray for table in tables)
 
 
 def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
-    """Return inputs as CSR if ``sparse``, else dense."""
+    """Convert inputs to CSR if ``sparse``, else to dense."""
     if isinstance(inputs, np.ndarray):
         return scipy.sparse.csr_array(inputs) if sparse else inputs
     return inputs if sparse else inputs.toarray()
@@ -317,7 +323,7 @@ def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
 
 @dataclass(eq=False)
 class InputReader:
-    """Reader of sequences, and what all readers have: rows of one kind, steps of their columns, limits of labels."""
+    """Reader of sequences, and base of all readers: rows of one kind, steps of columns, lists of labels."""
 
     #: What the rows of inputs are.
     rows: RowReader = field(default_factory=RowReader)
@@ -343,7 +349,7 @@ class InputReader:
 
     @staticmethod
     def is_empty(X: object) -> bool:
-        """Whether X holds no sequence or graph, so that there is nothing to answer."""
+        """Whether X holds no sequence or graph."""
         return is_empty(X)
 
     def learn(
@@ -356,7 +362,7 @@ class InputReader:
         classes: np.ndarray | None = None,
         allowed: extras.LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
-        """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
+        """Learn the kind of X; return labelled data and the sorted classes.
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
@@ -364,8 +370,8 @@ class InputReader:
         for rule in rules:
             X = rule.readable(X)
         if self.features is not None:
-            y = readable_again(y)
-            X = self.features.fit_transform(readable_again(X), y)
+            y = materialize_iterator(y)
+            X = self.features.fit_transform(materialize_iterator(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
         items = self.rows.with_categories(items) if self.rows.apart else items
         data, known = self._labelled(items, y, sample_weight, classes)
@@ -374,10 +380,10 @@ class InputReader:
             data = limit.limit_for_fit(X, data)
         if self.steps.tables:
             self.steps = self.steps.fit(data.tables, self.rows.categories)
-        return data.rewritten(self.steps), known
+        return data.apply_steps(self.steps), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
-        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
+        """Read new inputs; with y, labelled inputs with labels among ``classes``.
 
         X may be items that were read already, as ``read_items`` returns them.
         """
@@ -386,13 +392,13 @@ class InputReader:
         else:
             for limit in self.limits:
                 X = limit.readable(X)
-            X = transformed(self.features, X)
+            X = apply_transformer(self.features, X)
             data = self.read_items(X)
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         for limit in self.limits:
             data = limit.limit(X, data)
-        return data.rewritten(self.steps)
+        return data.apply_steps(self.steps)
 
     def _labelled(
         self, data: Packed, y: object, sample_weight: object, classes: np.ndarray | None
@@ -408,16 +414,16 @@ class InputReader:
         return self.packs(inputs, offsets)
 
     def read_items(self, X: Any) -> Packed:
-        """Return new items without labels, dense or sparse as in the fit, but not on its scale."""
+        """Read new items without labels, dense or sparse as in the fit, before scaling."""
         inputs, offsets = self.rows.read_inputs(X)
         return self.packs(same_kind(inputs, self.rows.sparse), offsets)
 
     def tied_columns(self, group: str | None = None) -> extras.TiedColumns:
-        """Return the columns that ties move: those of inputs, or of a type of factors."""
+        """Return the columns that ties permute: of inputs, or of a type of factors."""
         return self.rows.tied_columns
 
     def width(self, clique: CliqueSet) -> int | None:
-        """Return how many columns the cliques of a set see; None for factors without features."""
+        """Return the number of input columns of a clique set; None for factors without features."""
         return clique.width(self.n_columns)
 
     def describe(self) -> dict[str, object]:
@@ -431,20 +437,20 @@ class InputReader:
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described; ValueError if names or scales do not match the number of features."""
+        """Rebuild the reader from its description; ValueError if names or scales contradict the number of features."""
         limits = filter(None, [described.get("allowed")])
         made = cls(RowReader.rebuild(described, nouns=cls.nouns), limits=list(map(extras.rebuild_dictionary, limits)))
         made.steps = ColumnSteps.rebuild({None: described})
         return made
 
 
-def transformed(features: Transformer | None, X: Any) -> Any:
-    """Return what a transformer makes of new X; X itself without one."""
+def apply_transformer(features: Transformer | None, X: Any) -> Any:
+    """Apply a transformer to new X; return X itself without one."""
     return X if features is None else features.transform(X)
 
 
 def check_own_columns(reader: InputReader) -> None:
-    """Raise ValueError if inputs lack a column that kernels read as it comes."""
+    """Raise ValueError if inputs lack a column of the parameters of kernels."""
     n_columns, part = reader.rows.n_features, reader.nouns.part
     for column in reader.own.rows:
         if not 0 <= column < n_columns:
@@ -464,13 +470,13 @@ def learn_limits(
     *,
     further: bool = False,
 ) -> Sequence[extras.FittedDictionary]:
-    """Return the limits of labels that a rule learns from labelled data, which a reader reads.
+    """Learn allowed labels from labelled data by a rule, in the form that a reader applies.
 
     With ``further`` those that the reader has learn from these as well.
     """
     if rule is None:
         return ()
-    X = transformed(reader.features, X)
+    X = apply_transformer(reader.features, X)
     plain = replace(reader, limits=(), features=None, steps=ColumnSteps())
     chains = plain.read(X, y, sample_weight, classes)
     known = [rule.learn_more(limit, X, chains) for limit in reader.limits] if further else []
@@ -480,7 +486,7 @@ def learn_limits(
 def learn_scale(
     reader: InputReader, data: Packed, *, always: bool, ties: object = None, among: Group = ALONE
 ) -> ColumnSteps:
-    """Return the steps that bring columns to one scale, learnt from data as a reader reads them; none if none needs it.
+    """Learn steps that standardize columns; none if no column needs it.
 
     Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.
     """
@@ -489,13 +495,13 @@ def learn_scale(
         orbits = None
         if ties is not None:
             columns, of_edges = reader.tied_columns(name), name is not None
-            orbits = extras.orbits_of(extras.column_permutations(ties, columns, of_edges=of_edges), columns.count)
-        found[name] = extras.ScaleRule(always, _unscaled(reader, name), orbits, among).fit(table)
+            orbits = extras.number_orbits(extras.column_permutations(ties, columns, of_edges=of_edges), columns.count)
+        found[name] = extras.ScaleRule(always, _find_unscaled(reader, name), orbits, among).fit(table)
     return ColumnSteps(found)
 
 
-def _unscaled(reader: InputReader, table: str | None) -> np.ndarray:
-    """Return the places of columns of a table that are not scaled: own ones of kernels, and categories."""
+def _find_unscaled(reader: InputReader, table: str | None) -> np.ndarray:
+    """Return the indices of columns that are not scaled: columns of kernels by name, and categories."""
     own, width = reader.own, reader.n_columns
     if table is not None:
         return np.array([each for each in own.factors if each < reader.tied_columns(table).count], dtype=np.int64)

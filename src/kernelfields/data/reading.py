@@ -1,4 +1,4 @@
-"""Sequences as users pass them: inputs, labels and weights, checked and packed end to end.
+"""Sequences, labels and weights, checked and packed.
 
     inputs     a list of S arrays (T_i, d)      ->  (N, d), dense C-contiguous float32 or float64, or CSR with
                                                     sorted columns; offsets (S + 1,) int64
@@ -18,6 +18,7 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,31 +28,33 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import check_sequence, is_collection, is_feature_position
-from kernelfields.data.whole_numbers import MOST_EXACT, in_type_of, joined_labels, kept_whole
+from kernelfields.data import sequence_forms
+from kernelfields.data.whole_numbers import MOST_EXACT, concatenate_labels, convert_type, restore_whole_numbers
 from kernelfields.numerics.containers import (
     column_types,
-    columns_of,
+    count_rows,
+    find_column_names,
+    find_shape,
     has_array,
     is_tensor,
     n_dimensions,
-    n_rows_of,
     refuse_containers,
     refuse_tensor,
-    shape_of,
 )
 from kernelfields.numerics.parameters import is_real, is_sequence
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
+#: Seeds of random draws.
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features) or a list of words"
 _SEVERAL = (
-    "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
-    "a table with a column of sequence ids."
+    "If it holds several sequences end to end, pass lengths=, as in fit(X, y, lengths=[...]), or use FrameCRF for a "
+    "table with a column of sequence ids."
 )
 # Types of the columns of data frames that hold numbers begin so.
 _NUMBERS = ("bool", "int", "uint", "float", "double", "halffloat")
@@ -76,7 +79,7 @@ def random_generator(random_state: object) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class ItemNames:
-    """What messages call the things that are packed; the defaults are those of sequences."""
+    """Names of packed items in messages; the defaults are names of sequences."""
 
     whole: str = "sequence"
     part: str = "position"
@@ -92,11 +95,11 @@ class ItemNames:
     )
 
     def name(self, index: int) -> str:
-        """Return how messages call number ``index``."""
+        """Return the name of item ``index`` in messages."""
         return f"{self.table}{self.whole} {index}"
 
     def place(self, offsets: np.ndarray, row: int) -> str:
-        """Return how messages call a packed row."""
+        """Return the name of a packed row in messages."""
         whole, part = locate(offsets, row)
         return f"{self.name(whole)}, {self.part} {part}"
 
@@ -105,14 +108,14 @@ SEQUENCES = ItemNames()
 
 
 class SampleNames(ItemNames):
-    """What messages call samples that have one label each: y is one list of them."""
+    """Names of samples with one label each in messages: y is one list."""
 
     def name(self, index: int) -> str:
-        """Return how messages call the list."""
+        """Return the name of the list in messages."""
         return "y" if index == 0 else super().name(index)
 
     def place(self, offsets: np.ndarray, row: int) -> str:
-        """Return how messages call a sample."""
+        """Return the name of a sample in messages."""
         return f"sample {row}"
 
 
@@ -125,25 +128,25 @@ def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
     return sequence, int(row - offsets[sequence])
 
 
-def readable_again(X: object) -> object:
-    """Return X, as a list if it is an iterator, so that it can be read twice."""
+def materialize_iterator(X: object) -> object:
+    """Return X, an iterator as a list, so that it can be read twice."""
     return list(X) if isinstance(X, Iterator) else X
 
 
 def listed(names: Iterable) -> str:
-    """Return names as messages list them, "none" where there are none and only the first of many."""
+    """Return names as text for messages: "none" for no names, the first names of many."""
     known = list(names)
     shown = ", ".join(f"{plain_label(name)!r:.200}" for name in known[:_SHOWN]) or "none"
     return f"{shown} and {len(known) - _SHOWN} more" if len(known) > _SHOWN else shown
 
 
 def plain_label(label: object) -> Any:
-    """Return a label as Python has it, and not NumPy."""
+    """Convert a label of NumPy to a plain value of Python."""
     return label.item() if isinstance(label, np.generic) else label
 
 
-def place_of(label: object, places: Mapping[Any, int], named: str, where: str = "") -> int:
-    """Return the place of a label; messages begin with ``named``, such as "class_weight names", and end ``where``."""
+def find_place(label: object, places: Mapping[Any, int], named: str, where: str = "") -> int:
+    """Return the index of a label; ``named`` and ``where`` are the begin and the end of the error message."""
     plain = plain_label(label)
     if not isinstance(plain, Hashable) or plain not in places:
         raise ValueError(f"{named} the unknown label {label!r}{where}: known are {listed(places)}")
@@ -151,7 +154,7 @@ def place_of(label: object, places: Mapping[Any, int], named: str, where: str = 
 
 
 def is_listing(values: object) -> TypeGuard[Any]:
-    """Whether values are a sequence that may hold features with names.
+    """Whether values are a sequence that may hold named features.
 
     Arrays of numbers and sparse matrices are sequences as well, but hold no names. A table of strings looks like
     names, but its meaning is mostly in its columns.
@@ -162,10 +165,10 @@ def is_listing(values: object) -> TypeGuard[Any]:
 
 
 def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
-    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
+    """Return number of sequence, number and content of the first nonempty position; None without one."""
     for index, sequence in enumerate(sequences):
         for number, position in enumerate(sequence if is_listing(sequence) else ()):
-            if not is_collection(position) or len(position):
+            if not sequence_forms.is_collection(position) or len(position):
                 return index, number, position
     return None
 
@@ -190,13 +193,13 @@ def is_feature_sequences(X: object) -> bool:
     (True, False)
     """
     found = first_position(X) if is_listing(X) else None
-    return found is not None and is_feature_position(found[2])
+    return found is not None and sequence_forms.is_feature_position(found[2])
 
 
-def holds_words(X: object) -> bool:
+def has_words(X: object) -> bool:
     """Whether X is a list of sequences of strings, one for each position."""
     for sequence in X if is_listing(X) else ():
-        table = n_dimensions(sequence) > 1 or columns_of(sequence) is not None
+        table = n_dimensions(sequence) > 1 or find_column_names(sequence) is not None
         if table or not is_sequence(sequence) or len(sequence):
             return not table and is_sequence(sequence) and isinstance(next(iter(sequence)), str)
     return False
@@ -218,13 +221,13 @@ def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> 
     rows, offsets = stack_tables([items[number] for number in filled], numbers=filled, finite=finite)
     lengths = np.zeros(len(items), dtype=np.int64)
     lengths[filled] = np.diff(offsets)
-    return rows, offsets_of(lengths)
+    return rows, make_offsets(lengths)
 
 
 def rows_if_any(item: object) -> int | None:
-    """Return the number of rows of an array, a table or a list; None for what has none."""
-    has_rows = is_sequence(item) if shape_of(item) is None else bool(shape_of(item))
-    return n_rows_of(item) if has_rows else None
+    """Return the number of rows of an array, a table or a list; None for other objects."""
+    has_rows = is_sequence(item) if find_shape(item) is None else bool(find_shape(item))
+    return count_rows(item) if has_rows else None
 
 
 def has_no_rows(item: object) -> bool:
@@ -239,7 +242,7 @@ _LARGE = 64 * 2**20
 def stack_tables(
     items: list, nouns: ItemNames = SEQUENCES, numbers: Sequence[int] | None = None, *, finite: bool = True
 ) -> tuple[Matrix, np.ndarray]:
-    """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
+    """Stack tables (rows, features) with at least one row each; see ``pack_inputs``.
 
     ``numbers`` holds the number by which messages call each table; None counts them from 0.
     """
@@ -263,7 +266,7 @@ def stack_tables(
     lengths = np.array([array.shape[0] for array in arrays], dtype=np.int64)
     widths = np.array([array.shape[1] for array in arrays])
     _check_shapes(lengths, widths, name, nouns)
-    offsets = offsets_of(lengths)
+    offsets = make_offsets(lengths)
     single = {array.dtype for array in arrays} <= {np.dtype(np.float32), np.dtype(np.float16)}
     dtype = np.float32 if single else np.float64
     shape = (int(offsets[-1]), int(widths[0]))
@@ -274,10 +277,12 @@ def stack_tables(
 
 
 def list_sequences(X: object) -> list:
-    """Return the sequences of X as a list, at least one; ValueError or TypeError for what is no list of sequences."""
+    """Return the sequences of X as a list of at least one; ValueError or TypeError for anything else."""
     refuse_containers(X, "X")
-    shape = shape_of(X) or (0,)
+    shape = find_shape(X) or (0,)
     if len(shape) == 2:
+        if find_column_names(X) is not None:
+            raise ValueError(f"{_EXPECTED_X}, got one table of shape {shape}: {sequence_forms.frame_advice(X)}")
         text = isinstance(X, np.ndarray) and X.dtype.kind in "UOT"
         words = " If its rows are sequences of words, use list(X)." if text else ""
         raise ValueError(
@@ -285,20 +290,17 @@ def list_sequences(X: object) -> list:
             f"it: [X]. {_SEVERAL}"
         )
     if len(shape) == 3:
-        raise ValueError(
-            f"{_EXPECTED_X}, got a 3-D array of shape {shape}, where padding would be taken for data. "
-            "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
-        )
+        return sequence_forms.list_equal_sequences(X)
     return list_wholes(X, _EXPECTED_X, SEQUENCES)
 
 
 def is_empty(X: object) -> bool:
-    """Whether X is a list of sequences or graphs without any."""
+    """Whether X is an empty list of sequences or graphs."""
     return is_sequence(X) and n_dimensions(X) == 1 and len(X) == 0
 
 
 def list_wholes(X: object, expected: str, nouns: ItemNames) -> list:
-    """Return the sequences or graphs of X as a list, at least one; ``expected`` begins the messages."""
+    """Return the sequences or graphs of X as a list of at least one; ``expected`` begins the messages."""
     if n_dimensions(X) != 1 or not is_sequence(X):
         raise TypeError(f"{expected}, got {type(X).__name__}. Collect the {nouns.whole}s in a list first.")
     if not len(X):
@@ -315,7 +317,7 @@ def _numeric_table(item: Any, name: str, nouns: ItemNames) -> Matrix:
             raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
         refuse_tensor(item, name)
         if nouns is SEQUENCES:
-            check_sequence(item, name)
+            sequence_forms.check_sequence(item, name)
         _refuse_columns(item, name, nouns)
         try:
             array = np.asarray(item)
@@ -340,14 +342,14 @@ def _numeric_table(item: Any, name: str, nouns: ItemNames) -> Matrix:
 
 
 def _refuse_columns(item: Any, name: str, nouns: ItemNames) -> None:
-    """Raise ValueError that names the column of a data frame which holds other values than numbers."""
+    """Raise ValueError with the name of the column of a data frame that is not numeric."""
     for column, dtype in column_types(item).items():
         if not str(dtype).lower().startswith(_NUMBERS):
             _refuse_words(np.asarray(item[column]), f"column {column!r} of {name}", nouns)
 
 
 def _refuse_words(array: Any, name: str, nouns: ItemNames) -> None:
-    """Raise ValueError for an array of other values than numbers."""
+    """Raise ValueError for an array that is not numeric."""
     if array.dtype.kind == "O":
         for one in array.ravel():
             if not isinstance(one, Number) or isinstance(one, complex):
@@ -379,7 +381,7 @@ def _stack_dense(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtyp
 
 
 def _as_they_lie(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
-    """Return the rows of arrays that lie one behind the other in one array, not to be written to; else None."""
+    """Return contiguous arrays as one read-only array without a copy; None for other arrays."""
     base, strides = arrays[0].base, (shape[1] * dtype.itemsize, dtype.itemsize)
     if not isinstance(base, np.ndarray) or base.dtype != dtype or not base.flags.c_contiguous:
         return None
@@ -396,7 +398,7 @@ def _as_they_lie(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtyp
 
 def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
     counts = np.concatenate([np.diff(array.indptr) for array in arrays])
-    indptr = offsets_of(counts)
+    indptr = make_offsets(counts)
     # A CSR may carry spare room after its last row, so only the first nnz entries count.
     values = [array.data[: array.indptr[-1]] for array in arrays]
     data: np.ndarray = np.concatenate(values, dtype=dtype, casting="same_kind")
@@ -409,7 +411,7 @@ def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
 
 
 def check_finite(inputs: Matrix, name: Callable[[int], str], offsets: np.ndarray | None = None) -> None:
-    """Raise ValueError if packed inputs hold NaN or infinity: which rows and columns, and what to do.
+    """Raise ValueError with rows, columns and advice if packed inputs hold NaN or infinity.
 
     ``name`` says what the message calls a sequence of ``offsets``, or all of the inputs, which are number 0.
     """
@@ -426,34 +428,51 @@ def check_finite(inputs: Matrix, name: Callable[[int], str], offsets: np.ndarray
         return
     if isinstance(inputs, np.ndarray):
         rows, columns = np.nonzero(~np.isfinite(inputs))
-        first = inputs[rows[0], columns[0]]
+        first, gaps = inputs[rows[0], columns[0]], np.flatnonzero(np.isnan(inputs[np.unique(rows)]).all(axis=1))
     else:
         entries = np.flatnonzero(~np.isfinite(values))
         rows, columns = np.searchsorted(inputs.indptr, entries, side="right") - 1, inputs.indices[entries]
-        first = values[entries[0]]
+        first, gaps = values[entries[0]], np.empty(0, dtype=np.int64)
     sequence, position = locate(np.array([0, inputs.shape[0]]) if offsets is None else offsets, int(rows[0]))
+    advice = ""
+    if len(gaps):
+        advice = (
+            f" {inflect(len(gaps), 'row')} hold nothing else, as gaps of a recording: x = np.column_stack("
+            "[np.nan_to_num(x), np.isnan(x).all(axis=1)]) keeps their positions, with a column that marks them."
+        )
     raise ValueError(
         f"{name(sequence)} holds {first} in row {position}, column {columns[0]}: inputs must be finite. NaN or "
-        f"infinity are in {counted(len(np.unique(rows)), 'row')} of X, in columns {listed(np.unique(columns))}. Impute "
+        f"infinity are in {inflect(len(np.unique(rows)), 'row')} of X, in columns {listed(np.unique(columns))}. Impute "
         "or drop them: sklearn.impute.SimpleImputer in a pipeline fills in means, within features.Sequencewise for "
         "sequences; further columns np.isnan(X[:, columns]) tell the field where values were missing."
+        f"{advice}"
     )
 
 
-def in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
-    """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
+class LabelForm(ABC):
+    """Labels in a special form, with a reader of its own."""
+
+    @abstractmethod
+    def read(
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
+    ) -> tuple[np.ndarray, Any, np.ndarray]:
+        """Return the most probable labels, their log-weights or targets, and the sorted classes."""
+
+
+def wrap_labels(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
+    """Return labels of samples as one sequence with its length; labels of sequences stay unchanged."""
     if not isinstance(nouns, SampleNames):
         return y, lengths
     return [y], np.array([len(y if lengths is None else lengths)])
 
 
-def holds_partial(y: object) -> TypeGuard[Any]:
+def has_partial_labels(y: object) -> TypeGuard[Any]:
     """Whether some labels of sequences are partly known."""
     return is_sequence(y) and n_dimensions(y) > 0 and any(map(is_partial, y))
 
 
 def is_partial(item: object) -> bool:
-    """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
+    """Whether labels of a sequence, or a single entry, are not all plain labels."""
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if has_array(item) and not isinstance(item, np.ndarray | np.generic) and not is_tensor(item):
@@ -467,7 +486,7 @@ def is_partial(item: object) -> bool:
 
 
 def is_partial_entry(entry: object) -> bool:
-    """Whether an entry of labels is no label, but what is known of one."""
+    """Whether an entry of labels is partial knowledge instead of a label."""
     return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)
 
 
@@ -487,7 +506,7 @@ def encode_labels(
     unknown_allowed: bool = False,
     fewest: int = 2,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Turn label sequences into indices (N,) into sorted classes (L,); return both.
+    """Encode label sequences as indices (N,) into sorted classes (L,); return both.
 
     ``classes=None`` learns them and needs the ``fewest``. ``lengths`` holds the rows of every sequence in X.
     ``nouns`` are the words for a sequence and its positions in messages. With ``unknown_allowed`` labels that are not
@@ -526,10 +545,10 @@ def encode_labels(
         if not unknown_allowed and (unknown := np.flatnonzero(found < 0)).size:
             raise _unknown_label(texts[unknown[0]], where(int(unknown[0])), known)
     else:
-        flat = joined_labels([arrays[index] for index in filled])
+        flat = concatenate_labels([arrays[index] for index in filled])
         check_whole(flat, where, nouns)
         known = np.unique(flat) if given is None else given
-        found = places_among(known, flat, where, unknown_allowed)
+        found = find_label_places(known, flat, where, unknown_allowed)
     if given is None:
         if len(known) < fewest:
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
@@ -538,7 +557,7 @@ def encode_labels(
 
 
 def warn_of_minus_one(classes: np.ndarray) -> None:
-    """Warn where labels are -1 and whole numbers from zero on, as where scikit-learn writes -1 for "not labelled"."""
+    """Warn of labels -1 beside whole numbers from zero, which scikit-learn writes for "not labelled"."""
     if classes.dtype.kind in "if" and len(classes) > 2 and np.array_equal(classes, np.arange(-1, len(classes) - 1)):
         warn_user(
             f"y holds -1 beside the labels 0 to {len(classes) - 2}, and it is a label like the others here: where it "
@@ -547,39 +566,41 @@ def warn_of_minus_one(classes: np.ndarray) -> None:
 
 
 def check_number(n_items: int, lengths: np.ndarray | None, nouns: ItemNames, noun: str = "labels") -> None:
-    """Raise ValueError unless y has as many items as X, whose ``lengths`` (S,) are None where there is no X."""
+    """Raise ValueError unless y has as many items as X, with ``lengths`` (S,) or None."""
     if lengths is not None and n_items != len(lengths):
         raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {n_items}: each needs its {noun}")
 
 
 def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: ItemNames) -> np.ndarray:
-    """Return the offsets (S + 1,) of label sequences; ValueError for one that has not the length of X.
+    """Return the offsets (S + 1,) of label sequences; ValueError if a length differs from X.
 
     Without X, those that are empty are an error.
     """
     counts = np.array(sizes, dtype=np.int64)
     if lengths is not None and (wrong := np.flatnonzero(counts != lengths)).size:
         index = wrong[0]
+        turned = len(set(lengths.tolist())) == 1 == len(set(counts.tolist()))
+        advice = f" If X is in the order (n, features, {nouns.part}s), pass X.transpose(0, 2, 1)." if turned else ""
         raise ValueError(
             f"{nouns.name(index)} has {lengths[index]} rows in X but {counts[index]} labels in y. "
-            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
+            f"Each {nouns.part} needs one label; {nouns.unlabelled}{advice}"
         )
     if lengths is None and (empty := np.flatnonzero(counts == 0)).size:
         raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
-    return offsets_of(counts)
+    return make_offsets(counts)
 
 
-def places_among(
+def find_label_places(
     known: np.ndarray, labels: np.ndarray, where: Callable[[int], str], unknown_allowed: bool = False
 ) -> np.ndarray:
-    """Return the places of labels (n,) among the sorted known ones.
+    """Return the indices of labels (n,) among sorted known labels.
 
     A label that is not there is -1 with ``unknown_allowed``, else a ValueError, in which ``where`` names its position.
     Text among numbers, or the reverse, is always an error.
     """
     first_wrong = 0
     if (known.dtype.kind == "U") == (labels.dtype.kind == "U"):
-        own, fits = (labels, True) if known.dtype.kind == "U" else in_type_of(known, labels)
+        own, fits = (labels, True) if known.dtype.kind == "U" else convert_type(known, labels)
         places = np.minimum(np.searchsorted(known, own), len(known) - 1)
         unknown = np.flatnonzero(~((known[places] == own) & fits))
         if not unknown.size:
@@ -619,7 +640,7 @@ def _expected(nouns: ItemNames) -> str:
 
 
 def _is_plain(item: object) -> bool:
-    """Whether labels are an array as it should be."""
+    """Whether labels are a plain one-dimensional array."""
     return type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU"
 
 
@@ -647,7 +668,7 @@ def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
         array = np.asarray(item)
     except ValueError as error:
         raise ValueError(f"{where} is not a flat list of labels: {error}") from error
-    array = kept_whole(array, item)
+    array = restore_whole_numbers(array, item)
     if array.ndim != 1:
         raise ValueError(
             f"{where} has shape {array.shape}, expected one label per {nouns.part}. For one-hot rows use "
@@ -665,7 +686,7 @@ def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
 
 
 def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames) -> None:
-    """Raise ValueError unless labels (n,), where they are numbers, are whole; ``where`` names the place of each."""
+    """Raise ValueError for numeric labels (n,) that are not whole; ``where`` names the place of each."""
     if flat.dtype.kind != "f":
         return
     if (large := np.flatnonzero(np.isfinite(flat) & (np.abs(flat) > MOST_EXACT))).size:
@@ -695,6 +716,6 @@ def check_class_weight(class_weight: object) -> None:
 
 
 def balanced_weights(totals: np.ndarray) -> np.ndarray:
-    """Return the weights "balanced" gives to classes that weigh ``totals`` (L,) in all; zero where that is nothing."""
+    """Return "balanced" weights of classes from their total weights (L,); zero for empty classes."""
     present = totals > 0
     return np.divide(totals.sum(), present.sum() * totals, out=np.zeros(len(totals)), where=present)

@@ -1,4 +1,4 @@
-"""Segments of chains: where they begin, labels written as segments, and the clique sets of durations.
+"""Segments of chains: their begins, labels written as segments, and clique sets of durations.
 
     positions     a a a b b c c c c
     begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
@@ -13,7 +13,7 @@ RKHS of a kernel, one for each label or one that all labels share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -61,7 +61,7 @@ class Segment(NamedTuple):
 
 
 class Segmentation(NamedTuple):
-    """Labels of positions (N,) and a mask of where segments begin, (N,), the first positions of sequences included."""
+    """Labels of positions (N,) and a mask (N,) of segment begins, first positions of sequences included."""
 
     labels: np.ndarray
     begins: np.ndarray
@@ -71,7 +71,7 @@ class Segmentation(NamedTuple):
 @complete_docstring
 @dataclass(eq=False, repr=False)
 class DurationCliques(CliquesEverywhere):
-    """The duration of a segment and its label, by a kernel on the logarithm of the duration.
+    """The duration of a segment and its label, with a kernel on the logarithm of the duration.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class DurationCliques(CliquesEverywhere):
     shared: bool = field(default=False, kw_only=True)
 
     def check_reach(self) -> None:
-        """Raise an error unless there is a longest duration, a whole number.
+        """Raise an error unless the longest duration is a whole number.
 
         Raises
         ------
@@ -124,8 +124,8 @@ class DurationCliques(CliquesEverywhere):
         return bool(self.shared)
 
     @property
-    def weighs_labels_singly(self) -> bool:
-        """What all labels have in common counts here, so that functions belong to labels, not to contrasts."""
+    def has_single_labellings(self) -> bool:
+        """Whether functions belong to labels, not to contrasts: a part that all labels share counts."""
         return not self.shared
 
     def width(self, n_features: int) -> int:
@@ -144,7 +144,7 @@ class DurationCliques(CliquesEverywhere):
         return 1
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return zeros: the one column, log d, stays.
+        """Return zeros: the only column, log d, is fixed.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class DurationCliques(CliquesEverywhere):
         return np.zeros((len(inputs), 1), dtype=np.int64)
 
     def view(self, data: Packed) -> np.ndarray:
-        """Return the logarithms of all durations, whatever the data are.
+        """Return the logarithms of all durations, for any data.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class DurationCliques(CliquesEverywhere):
         return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]
 
     def weights(self, data: Packed) -> None:
-        """Return None: a duration is one row, whatever the weights of sequences.
+        """Return None: durations have unit weights.
 
         Parameters
         ----------
@@ -192,6 +192,12 @@ class DurationCliques(CliquesEverywhere):
         """
 
 
+def check_least_durations(value: object, name: str) -> None:
+    """Raise ValueError unless ``value`` is a whole number of positions, or a dict with one for some labels."""
+    for duration in value.values() if isinstance(value, Mapping) else [value]:
+        check_count(duration, name, " position, a dict of labels to such numbers, or None")
+
+
 def check_duration(longest: object) -> None:
     """Raise ValueError unless ``longest`` is a whole number of positions."""
     check_count(longest, "max_duration", " position, or None")
@@ -199,7 +205,7 @@ def check_duration(longest: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SegmentedChains(Chains):
-    """Packed sequences that are cut into segments; ``begins`` (N,) are True where one begins, None without labels."""
+    """Packed sequences of segments; ``begins`` (N,) marks the first rows of segments, None without labels."""
 
     begins: np.ndarray | None = None
 
@@ -208,56 +214,62 @@ class SegmentedChains(Chains):
 
     @property
     def labelling(self) -> Segmentation | None:
-        """The labels of positions and where segments begin; runs of equal labels if that is not given."""
+        """The labels of positions and the begins of segments; runs of equal labels by default."""
         if self.labels is None:
             return None
         return Segmentation(self.labels, self.is_begin)
 
     def with_known(self, labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> Self:
-        """Return the data with known labels of positions, however these are cut."""
+        """Return the data with known labels of positions, of any segmentation."""
         return super().with_known(labels, as_log_weights(labels, partial, n_labels), n_labels)
 
     @property
     def is_begin(self) -> np.ndarray:
-        """Mask of the rows that begin a segment, (N,): a run of equal labels if ``begins`` is None."""
+        """Mask (N,) of the first rows of segments: of runs of equal labels if ``begins`` is None."""
         if self.begins is None:
-            return begins_of(self.required_labels, self.offsets)
+            return find_begins(self.required_labels, self.offsets)
         return self.begins | self.is_start
 
     @property
     def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First rows, rows after the last, and labels of all segments; ends of sequences end them."""
-        begins, ends = bounds_of(self.is_begin)
+        """First rows, rows after the last, and labels of all segments, which end with their sequence."""
+        begins, ends = segment_bounds(self.is_begin)
         return begins, ends, self.required_labels[begins]
 
 
-def bounds_of(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first row of each segment and the row after its last, for a mask (N,) of where they begin."""
+def segment_bounds(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each segment and the row after its last, from a mask (N,) of begins."""
     first = np.flatnonzero(begins)
     return first, np.append(first, len(begins))[1:]
 
 
-def begins_of(labels: np.ndarray, offsets: np.ndarray, longest: int | None = None) -> np.ndarray:
-    """Return a mask (N,) of where runs of equal labels begin, those beyond ``longest`` cut into pieces."""
+def find_begins(
+    labels: np.ndarray, offsets: np.ndarray, longest: int | None = None, *, even: bool = False
+) -> np.ndarray:
+    """Return a mask (N,) of the begins of runs of equal labels, with runs beyond ``longest`` split.
+
+    Pieces have the longest duration, all but the last, or with ``even`` about the same.
+    """
     begins = np.ones(len(labels), dtype=bool)
     begins[1:] = labels[1:] != labels[:-1]
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     if longest is not None:
-        first, ends = bounds_of(begins)
-        within = np.arange(len(labels)) - np.repeat(first, ends - first)
-        begins |= within % longest == 0
+        first, ends = segment_bounds(begins)
+        sizes = ends - first
+        within = np.arange(len(labels)) - np.repeat(first, sizes)
+        begins |= within % (np.repeat(-(-sizes // -(-sizes // longest)), sizes) if even else longest) == 0
     return begins
 
 
 def are_segments(y: object) -> bool:
-    """Whether the labels of sequences are written as segments, (begin, end, label)."""
+    """Whether the labels of sequences are lists of (begin, end, label)."""
     if not isinstance(y, list | tuple) or not len(y) or not isinstance(y[0], list | tuple) or not len(y[0]):
         return False
     return isinstance(y[0][0], list | tuple) and len(y[0][0]) in (3, 4)
 
 
 def read_segments(y: Sequence[Sequence]) -> tuple[list[list], np.ndarray]:
-    """Return labels of positions for each sequence, and a mask of where segments begin, (N,), from segments."""
+    """Convert segments to labels of positions for each sequence, and a mask (N,) of begins."""
     labels: list[list] = []
     begins: list[bool] = []
     for index, segments in enumerate(y):

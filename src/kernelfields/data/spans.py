@@ -1,4 +1,4 @@
-"""Spans that labels write: entities of a scheme, runs of a label, segments.
+"""Spans in labels: entities of a scheme, runs of a label, segments.
 
 Each label has a type, or is outside of all spans, and may be gone on with (opens) or go on (joins):
 
@@ -27,7 +27,7 @@ UNTYPED = "_"
 
 
 class SpanRules(NamedTuple):
-    """Of each label (L,): the number of its type, -1 outside; whether a span may go on after it, and before it."""
+    """For each label (L,) the number of its type, -1 outside, and whether spans continue after and before it."""
 
     types: np.ndarray
     opens: np.ndarray
@@ -35,13 +35,13 @@ class SpanRules(NamedTuple):
 
     @property
     def goes_on(self) -> np.ndarray:
-        """Which labels (L, L) belong to one span as neighbours."""
+        """Mask (L, L) of neighbouring labels of one span."""
         same = (self.types[:, None] == self.types) & (self.types >= 0)
         return self.opens[:, None] & self.joins & same
 
 
-def spans_of(labels: np.ndarray, offsets: np.ndarray, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return starts, stops and types of the spans that labels (N,) write."""
+def find_spans(labels: np.ndarray, offsets: np.ndarray, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return starts, stops and types of the spans in labels (N,)."""
     types = rules.types[labels]
     goes_on = np.zeros(len(labels) + 1, dtype=bool)  # whether a position, or the end, belongs to the one before
     goes_on[1:-1] = rules.goes_on[labels[:-1], labels[1:]]
@@ -52,7 +52,7 @@ def spans_of(labels: np.ndarray, offsets: np.ndarray, rules: SpanRules) -> tuple
 
 
 def rules_of_scheme(scheme: Scheme, labels: Sequence) -> tuple[SpanRules, list[str]]:
-    """Return which labels belong to one span by conlleval's rules, and the sorted types of the labels."""
+    """Return the span rules of labels by conlleval, and the sorted types."""
     tags, kinds = zip(*(scheme.parse(label) for label in labels), strict=True)
     named = [None if tag == "O" else kind or UNTYPED for tag, kind in zip(tags, kinds, strict=True)]
     types = sorted({kind for kind in named if kind is not None})
@@ -62,18 +62,18 @@ def rules_of_scheme(scheme: Scheme, labels: Sequence) -> tuple[SpanRules, list[s
 
 
 def spans_of_scheme(labels: Sequence[str], scheme: Scheme) -> list[tuple[str, int, int]]:
-    """Return type, first position and position after the last of the spans of one sequence."""
+    """Return type, first position and end of the spans of one sequence."""
     if not labels:
         return []
     classes = sorted(set(labels))
     rules, types = rules_of_scheme(scheme, classes)
     codes = np.array([classes.index(label) for label in labels])
-    starts, stops, kinds = (column.tolist() for column in spans_of(codes, np.array([0, len(labels)]), rules))
+    starts, stops, kinds = (column.tolist() for column in find_spans(codes, np.array([0, len(labels)]), rules))
     return [(types[kind], start, stop) for kind, start, stop in zip(kinds, starts, stops, strict=True)]
 
 
 class Mended(NamedTuple):
-    """A label that was changed: the numbers of its sequence and position, what it was and what it is."""
+    """A changed label: the numbers of its sequence and position, the old label and the new one."""
 
     sequence: int
     position: int
@@ -81,20 +81,20 @@ class Mended(NamedTuple):
     new: str
 
 
-def mended_labels(y: Iterable[Iterable | None], scheme: Scheme) -> tuple[list, list[Mended]]:
-    """Return labels of sequences as they follow a scheme, and what was changed; sequences that do stay as they are.
+def rewrite_labels(y: Iterable[Iterable | None], scheme: Scheme) -> tuple[list, list[Mended]]:
+    """Rewrite labels of sequences by a scheme; return them and the changes.
 
     Entries that are no single labels, such as None or sets, may be whatever fits. Labels of another form than that of
     the scheme are left to those who check them.
     """
     sequences = [(item, [] if item is None else list_entries(item)) for item in y]
     changed: list[Mended] = []
-    if not scheme.holds({entry for _, entries in sequences for entry in entries if isinstance(entry, str)}):
+    if not scheme.matches({entry for _, entries in sequences for entry in entries if isinstance(entry, str)}):
         return [item for item, _ in sequences], changed
-    follows = cache(scheme.may_follow)
+    follows = cache(scheme.is_allowed_step)
     found = []
     for number, (item, entries) in enumerate(sequences):
-        new = entries if _fits(entries, follows, scheme) else _written_anew(entries, scheme)
+        new = entries if _fits(entries, follows, scheme) else _rewrite_entries(entries, scheme)
         changes = [
             Mended(number, position, label, other)
             for position, (label, other) in enumerate(zip(entries, new, strict=True))
@@ -106,32 +106,32 @@ def mended_labels(y: Iterable[Iterable | None], scheme: Scheme) -> tuple[list, l
 
 
 def _fits(entries: list, follows: Callable[[str, str | None], bool], scheme: Scheme) -> bool:
-    """Whether each label may follow the one before it, where that is known."""
+    """Whether every step between known labels is allowed."""
     for position, label in enumerate(entries):
         before = entries[position - 1] if position else None
         if isinstance(label, str) and (position == 0 or isinstance(before, str)) and not follows(label, before):
             return False
-    return not entries or not isinstance(entries[-1], str) or scheme.may_end(entries[-1])
+    return not entries or not isinstance(entries[-1], str) or scheme.is_allowed_end(entries[-1])
 
 
-def _written_anew(entries: list, scheme: Scheme) -> list:
-    """Return the entries of a sequence with the labels of the spans that they make."""
+def _rewrite_entries(entries: list, scheme: Scheme) -> list:
+    """Return the entries of a sequence with the labels of their spans by the scheme."""
     new, begin = list(entries), 0
     for known, run in groupby(entries, lambda entry: isinstance(entry, str)):
         labels = list(run)
         end = begin + len(labels)
         if known:
             # Beside an entry that is not known, a span may go on beyond the labels.
-            before = _needed(scheme.after, labels[0]) if begin else []
-            after = _needed(scheme.before, labels[-1]) if end < len(entries) else []
+            before = _find_neighbour(scheme.after, labels[0]) if begin else []
+            after = _find_neighbour(scheme.before, labels[-1]) if end < len(entries) else []
             padded = [*before, *labels, *after]
             new[begin:end] = _tagged(padded, scheme)[len(before) : len(padded) - len(after)]
         begin = end
     return new
 
 
-def _needed(needed: dict[str, str], label: str) -> list[str]:
-    """Return the label that a label needs beside it, in a list; an empty one if it may stand alone."""
+def _find_neighbour(needed: dict[str, str], label: str) -> list[str]:
+    """Return the required neighbour of a label as a list; empty if the label may be alone."""
     nearest = [other for other in needed.get(label[0], "") if other not in needed]
     return [nearest[0] + label[1:]] if nearest else []
 

@@ -1,4 +1,4 @@
-"""The reader of one table (n, d), dense or CSR, and what scikit-learn notes of it.
+"""The reader of one table (n, d), dense or CSR, with the attributes that scikit-learn sets.
 
 Fails: ValueError or TypeError, of scikit-learn's checks or naming a row of strings or named features.
 """
@@ -12,11 +12,11 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import column_names
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.readers import InputReader, check_own_columns, same_kind, transformed
+from kernelfields.data.positions import is_collection, is_feature_position
+from kernelfields.data.readers import InputReader, apply_transformer, check_own_columns, same_kind
 from kernelfields.data.reading import Matrix, check_finite, is_listing
 from kernelfields.inputs.step import Layout
 from kernelfields.numerics.containers import n_dimensions, refuse_tensor
@@ -27,21 +27,21 @@ _NO_TARGETS = "no_validation"
 
 @dataclass(eq=False)
 class TableReader(InputReader):
-    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
+    """Reader of a dense or sparse table, with the checks of scikit-learn."""
 
     is_table = True
 
     @staticmethod
     def is_empty(X: object) -> bool:
-        """Never: scikit-learn's estimators refuse tables without rows."""
+        """Return False: scikit-learn's estimators refuse tables without rows."""
         return False
 
     def learn_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
-        """Return X (n, d) and y (n,), if it is given, checked by scikit-learn; learn the kind of X.
+        """Return X (n, d) and, if given, y (n,), checked by scikit-learn; learn the kind of X.
 
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
-        inputs, targets = _validated(estimator, X, y, reset=True)
+        inputs, targets = _validate_rows(estimator, X, y, reset=True)
         self.rows.columns = column_names(X)
         self.rows.learn_kind(inputs)
         check_own_columns(self)
@@ -53,18 +53,18 @@ class TableReader(InputReader):
         return Graphs(inputs, np.arange(inputs.shape[0] + 1))
 
     def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
-        """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, transformed(self.features, X), y, reset=False)
+        """Return new X (n, d) of the kind and scale of the fit, and y (n,) if given, checked."""
+        inputs, targets = _validate_rows(estimator, apply_transformer(self.features, X), y, reset=False)
         inputs = same_kind(inputs, self.rows.sparse)
         return self.steps(inputs, Layout(np.arange(inputs.shape[0] + 1))), targets
 
     def width(self, clique: CliqueSet) -> int:
-        """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
+        """Return the number of input columns of a clique set; raise for windows, which sequences have."""
         return self.rows.n_features * (sum(clique.neighbours) + 1)
 
 
 def refuse_named_features(X: object) -> None:
-    """Raise where the rows of a table are strings or named features."""
+    """Raise if the rows of a table are strings or named features."""
     rows = X if is_listing(X) and n_dimensions(X) == 1 else ()
     first = next((row for row in rows if not is_collection(row) or len(row)), None)
     if isinstance(first, str | bytes) or is_feature_position(first):
@@ -74,8 +74,8 @@ def refuse_named_features(X: object) -> None:
         )
 
 
-def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
-    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none."""
+def _validate_rows(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
+    """Check X and y by scikit-learn; return contiguous X or canonical CSR, and y, empty without labels."""
     refuse_tensor(X, "X")
     refuse_named_features(X)
     dtypes = [np.float64, np.float32]

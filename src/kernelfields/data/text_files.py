@@ -1,4 +1,4 @@
-"""Text files in and out: lines, gzip, standard streams, UTF-8, and files that are whole or not there.
+"""Text files for reading and writing: lines, gzip, standard streams, UTF-8, and atomic replacement.
 
 Reading: "-" is standard input; gzip is recognised by its first bytes, whatever the name; a byte order mark and CRLF are
 taken off. Only a line feed ends a line: words may hold the other characters that Unicode calls breaks. Writing: "-" is
@@ -52,7 +52,7 @@ _MOST_LOCKED = 100
 
 
 class SequenceFileError(ValueError):
-    """A file of sequences, or a template, that cannot be read; the message names place and reason.
+    """An unreadable file of sequences or template; the message names place and reason.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class SequenceFileError(ValueError):
 
 
 def input_name(path: PathName) -> str:
-    """Return what messages call an input."""
+    """Return the name of an input in messages."""
     return "standard input" if path == STANDARD_STREAM else os.fspath(path)
 
 
@@ -99,16 +99,16 @@ def open_input(path: PathName) -> Iterator[BinaryIO]:
     try:
         if not standard:
             _check_ends(file, path)
-        with _named(input_name(path), "cannot read"):
+        with _name_errors(input_name(path), "cannot read"):
             packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
-        yield io.BytesIO(_unpacked(file, path)) if packed else file
+        yield io.BytesIO(_unpack(file, path)) if packed else file
     finally:
         if not standard:
             file.close()
 
 
 def _check_ends(file: BinaryIO, path: PathName) -> None:
-    """Raise SequenceFileError for a device that is no terminal: most never end, and no sequences come from them."""
+    """Raise SequenceFileError for a device that is no terminal: most are endless and hold no sequences."""
     about = os.fstat(file.fileno())
     endless = stat.S_ISBLK(about.st_mode) or (stat.S_ISCHR(about.st_mode) and not file.isatty())
     if endless and about.st_rdev != os.stat(os.devnull).st_rdev:
@@ -117,13 +117,13 @@ def _check_ends(file: BinaryIO, path: PathName) -> None:
 
 @contextmanager
 def open_output(path: PathName) -> Iterator[BinaryIO]:
-    """Open a file, or standard output for "-"; what was written replaces an old file when the block ends well."""
+    """Open a file, or standard output for "-"; an old file is replaced if the block ends without an error."""
     if path == STANDARD_STREAM:
         with standard_output():
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
     elif os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        with _named(os.fspath(path)), open(path, "wb") as file:
+        with _name_errors(os.fspath(path)), open(path, "wb") as file:
             yield file
     else:
         with open_whole(path) as file:
@@ -131,8 +131,8 @@ def open_output(path: PathName) -> Iterator[BinaryIO]:
 
 
 def standard_output() -> AbstractContextManager[None]:
-    """Name standard output in errors of writing to it; those of a closed pipe stay as they are."""
-    return _named("standard output")
+    """Name standard output in errors of writing; errors of closed pipes are unchanged."""
+    return _name_errors("standard output")
 
 
 @contextmanager
@@ -154,20 +154,20 @@ def open_text_output(path: PathName) -> Iterator[TextIO]:
 
 @contextmanager
 def open_whole(path: PathName) -> Iterator[BinaryIO]:
-    """Open a file for writing; it replaces an old one when the block ends well."""
-    with _naming(path), closing(_Draft(path)) as draft:
+    """Open a file for writing; an old file is replaced if the block ends without an error."""
+    with _rename_errors(path), closing(_Draft(path)) as draft:
         yield draft.file
         draft.finish()
         draft.publish()
 
 
 def write_whole(contents: Mapping[str, bytes]) -> None:
-    """Write several files: all of them, or, if one cannot be written, none."""
+    """Write several files, either all of them or none."""
     with ExitStack() as drafts:
         made: list[tuple[str, _Draft]] = []
         remove_leftovers(*contents)
         for path, content in contents.items():
-            with _naming(path):
+            with _rename_errors(path):
                 draft = drafts.enter_context(closing(_Draft(path, cleared=True)))
                 draft.file.write(content)
                 draft.finish()
@@ -175,13 +175,13 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
                     draft.unlock()
                 made.append((path, draft))
         for path, draft in made:
-            with _naming(path):
+            with _rename_errors(path):
                 draft.publish()
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Give a folder to write to; it gets the name of a new one when the block ends well, and else is removed."""
+    """Make a folder for writing; it is renamed if the block ends without an error, and removed otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     draft.mkdir()
@@ -198,7 +198,7 @@ NamedFiles = Iterable[tuple[str, PathName | None]]
 
 
 def check_outputs(outputs: NamedFiles, inputs: NamedFiles) -> None:
-    """Raise ValueError where an output is the same file as an input, or as another output, whatever their names.
+    """Raise ValueError if an output is the same file as an input, or as another output, by any name.
 
     Standard streams, pipes and devices may be both.
     """
@@ -214,12 +214,12 @@ def check_outputs(outputs: NamedFiles, inputs: NamedFiles) -> None:
 
 
 def _is_replaced(path: PathName) -> bool:
-    """Whether writing under this name would replace what is there."""
+    """Whether writing under this name would replace a file."""
     return path != STANDARD_STREAM and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))
 
 
 def _identity(path: PathName) -> tuple[int, int] | str:
-    """Return what is the same for all names of a file, be it there or not."""
+    """Return a key that is equal for all names of a file, existing or not."""
     try:
         about = os.stat(path)
     except OSError:
@@ -228,13 +228,13 @@ def _identity(path: PathName) -> tuple[int, int] | str:
 
 
 def check_writable(path: PathName) -> None:
-    """Raise OSError if a file of this name could not be written now."""
-    with _naming(path):
+    """Raise OSError if a file of this name cannot be written."""
+    with _rename_errors(path):
         _Draft(path).close()
 
 
 def remove_leftovers(*paths: PathName) -> None:
-    """Remove the drafts of files whose writers were killed; folders are listed once."""
+    """Remove the drafts of killed writers."""
     targets: dict[str, set[str]] = {}
     for path in paths:
         folder, name = os.path.split(os.path.realpath(path))
@@ -250,8 +250,8 @@ def remove_leftovers(*paths: PathName) -> None:
                         os.unlink(entry.path)
 
 
-def _unpacked(file: BinaryIO, path: PathName) -> bytes:
-    """Return all that a gzip file holds; damage would else pass for odd lines, its checksum stands at the end."""
+def _unpack(file: BinaryIO, path: PathName) -> bytes:
+    """Return all content of a gzip file: its checksum is at the end."""
     packed, unpacked = file.read(), io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as inner:
@@ -266,7 +266,7 @@ def _unpacked(file: BinaryIO, path: PathName) -> bytes:
 
 
 def check_unpacked(size: int, packed: int, path: PathName, advice: str) -> None:
-    """Raise SequenceFileError where a file unpacks to far more bytes than it has."""
+    """Raise SequenceFileError if a file unpacks to far more bytes than it has."""
     if size > max(_ALWAYS_UNPACKED, _MOST_TIMES * packed):
         raise SequenceFileError(
             f"{input_name(path)} would unpack to more than 64 MiB and {_MOST_TIMES} times its size: if it is meant, "
@@ -285,8 +285,8 @@ def _not_utf8(name: str, number: int, raw: bytes, error: UnicodeDecodeError) -> 
 
 
 @contextmanager
-def _named(name: str, what_failed: str = "cannot write") -> Iterator[None]:
-    """Give a name to the errors of streams, which have none; errors about files have one and keep it."""
+def _name_errors(name: str, what_failed: str = "cannot write") -> Iterator[None]:
+    """Add a name to the errors of streams; errors of files keep theirs."""
     try:
         yield
     except BrokenPipeError:
@@ -298,7 +298,7 @@ def _named(name: str, what_failed: str = "cannot write") -> Iterator[None]:
 
 
 class _Draft:
-    """A file beside its target, locked while its writer lives."""
+    """A file beside its target, locked during the life of its writer."""
 
     def __init__(self, path: PathName, *, cleared: bool = False):
         self.target = Path(os.path.realpath(path))
@@ -336,11 +336,11 @@ class _Draft:
         self.file.close()
 
     def publish(self) -> None:
-        """Put the file in the place of its target."""
+        """Replace the target by the draft."""
         os.replace(self.place, self.target)
 
     def close(self) -> None:
-        """Remove what was not published, and let go of the lock."""
+        """Remove an unpublished draft, and release the lock."""
         with suppress(OSError):  # a full disk fails again when the rest of a buffer is written
             self.file.close()
         with suppress(OSError):  # it has been published, or lies where nothing can be removed
@@ -348,15 +348,15 @@ class _Draft:
         self.unlock()
 
     def unlock(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 @contextmanager
-def _naming(path: PathName) -> Iterator[None]:
-    """Let errors about a draft name the file that was meant; those of other files keep their names."""
+def _rename_errors(path: PathName) -> Iterator[None]:
+    """Replace the name of a draft by the name of its target in errors."""
     try:
         yield
     except OSError as error:
@@ -367,6 +367,6 @@ def _naming(path: PathName) -> Iterator[None]:
 
 
 def _is_draft(name: str, path: PathName) -> bool:
-    """Whether this is the name of a draft of the file that ``path`` leads to."""
+    """Whether a name belongs to a draft of the file at ``path``."""
     match = _DRAFT.fullmatch(os.path.basename(name))
     return match is not None and match[1] == os.path.basename(os.path.realpath(path))

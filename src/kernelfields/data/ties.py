@@ -1,4 +1,4 @@
-"""Ties between labels: a group that moves labels and columns of the inputs, and leaves scores as they are.
+"""Ties between labels: a group of permutations of labels and columns of the inputs that keeps scores.
 
     f(g.x, g.y) = f(x, y) for every g          (g.x)_{c(j)} = x_j,   g.y = l(y)
 
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.data.reading import listed, place_of
+from kernelfields.data.reading import find_place, listed
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.registry import SETTINGS, Parametrized
 
@@ -35,7 +35,7 @@ MOST_ELEMENTS = 5040
 
 @SETTINGS.register("label symmetry")
 class LabelSymmetry(Parametrized):
-    """Tie labels: move labels and columns of the inputs so that scores stay as they are.
+    """Tie labels: permuted labels and columns of the inputs have equal scores.
 
     It is one generator of a group; ``ties`` of an estimator takes one or a list. docs/ties.md has examples from music
     and sensors.
@@ -74,7 +74,7 @@ class LabelSymmetry(Parametrized):
 
 
 def repeated_columns(columns: Sequence[int], blocks: int, others: int = 0) -> np.ndarray:
-    """Return where columns go that are repeated in blocks.
+    """Return the permutation of columns that permutes blocks of columns.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def repeated_columns(columns: Sequence[int], blocks: int, others: int = 0) -> np
     >>> repeated_columns([1, 0], blocks=2, others=1).tolist()
     [1, 0, 3, 2, 4]
     """
-    moved = _checked(np.asarray(columns), "columns")
+    moved = _check_permutation(np.asarray(columns), "columns")
     count = len(moved) * blocks
     within = moved + len(moved) * np.arange(blocks)[:, None]
     return np.concatenate([within.ravel(), np.arange(count, count + others)])
@@ -113,7 +113,7 @@ def repeated_columns(columns: Sequence[int], blocks: int, others: int = 0) -> np
 
 @SETTINGS.register("permutations")
 class Permutations(Parametrized):
-    """Generators in numbers: label i becomes ``labels[k, i]`` (m, L), column j goes to ``columns[k, j]`` (m, d)."""
+    """Generators of a group: label i becomes ``labels[k, i]`` (m, L), column j becomes ``columns[k, j]`` (m, d)."""
 
     def __init__(self, labels: np.ndarray, columns: np.ndarray):
         self.labels = labels
@@ -126,11 +126,11 @@ class Permutations(Parametrized):
             if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) != len(labels):
                 raise ValueError("ties of labels and of columns do not fit together")
             for row in rows:
-                _checked(row, "ties")
+                _check_permutation(row, "ties")
 
     @cached_property
     def elements(self) -> tuple[np.ndarray, np.ndarray]:
-        """All elements of the group, (|G|, L) and (|G|, d), the first of which moves nothing."""
+        """All elements of the group, (|G|, L) and (|G|, d), the identity first."""
         n_labels = self.labels.shape[1]
         generators = np.hstack([self.labels, self.columns + n_labels])
         first = np.arange(generators.shape[1])
@@ -152,8 +152,8 @@ class Permutations(Parametrized):
         return every[:, :n_labels], every[:, n_labels:] - n_labels
 
 
-def moved_labellings(labels: np.ndarray, labels_per_clique: int) -> np.ndarray:
-    """Return where the labellings of a clique go, (L^k,), for labels (L,)."""
+def permute_labellings(labels: np.ndarray, labels_per_clique: int) -> np.ndarray:
+    """Return the permutation of labellings of a clique, (L^k,), for a permutation of labels (L,)."""
     n_labels = len(labels)
     moved = np.zeros(1, dtype=np.int64)
     for _ in range(labels_per_clique):
@@ -163,14 +163,14 @@ def moved_labellings(labels: np.ndarray, labels_per_clique: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TiedColumns:
-    """Columns of the inputs or of the features of factors: how many there are, and their names, None without any."""
+    """Number and names of the columns of inputs or of factor features; names may be None."""
 
     count: int
     names: Sequence[str] | None = None
 
 
 def read_ties(ties: object) -> list[LabelSymmetry]:
-    """Return the generators that ``ties`` names; TypeError for anything else."""
+    """Return the generators of ``ties``; TypeError for anything else."""
     given: list[Any] = list(ties) if isinstance(ties, list | tuple) else [ties]
     for each in given:
         if not isinstance(each, LabelSymmetry):
@@ -183,15 +183,15 @@ def read_ties(ties: object) -> list[LabelSymmetry]:
 
 
 class NoTies:
-    """What ``ties=None`` stands for: labels share no weights."""
+    """The meaning of ``ties=None``: labels share no weights."""
 
     def refuse(self, why: str) -> None:
-        """Raise ValueError if labels share weights: they do not."""
+        """Accept: labels share no weights."""
 
 
 @dataclass(frozen=True)
 class GivenTies:
-    """What ``ties`` names."""
+    """The symmetries of ``ties``."""
 
     generators: Sequence[LabelSymmetry]
 
@@ -201,19 +201,19 @@ class GivenTies:
 
 
 def resolve_ties(ties: object) -> NoTies | GivenTies:
-    """Return what ``ties`` of an estimator stands for; TypeError for anything that names no symmetry."""
+    """Resolve the parameter ``ties`` of an estimator; TypeError for anything but symmetries."""
     return NoTies() if ties is None else GivenTies(read_ties(ties))
 
 
 def label_permutations(ties: object, classes: np.ndarray) -> np.ndarray:
-    """Return where the labels go by each generator, (m, L)."""
+    """Return the permutation of labels by each generator, (m, L)."""
     places = {label: place for place, label in enumerate(classes.tolist())}
     rows = []
     for each in read_ties(ties):
         row = np.arange(len(places))
         where = "; labels that training lacks are named by partial_labels=PartialLabels(classes=[...])"
         for label, becomes in each.labels.items():
-            row[place_of(label, places, "ties name", where)] = place_of(becomes, places, "ties name", where)
+            row[find_place(label, places, "ties name", where)] = find_place(becomes, places, "ties name", where)
         if len(lost := np.setdiff1d(np.arange(len(row)), row)):
             raise ValueError(
                 f"labels of ties must change places among themselves, and none becomes {classes[lost[0]].item()!r}: "
@@ -224,13 +224,13 @@ def label_permutations(ties: object, classes: np.ndarray) -> np.ndarray:
 
 
 def column_permutations(ties: object, columns: TiedColumns, *, of_edges: bool = False) -> np.ndarray:
-    """Return where the columns of inputs, or of edges, go by each generator, (m, d)."""
+    """Return the permutation of columns of inputs, or of edges, by each generator, (m, d)."""
     name = "edge_columns" if of_edges else "columns"
     return np.array([_columns_of(getattr(each, name), columns, f"{name} of ties") for each in read_ties(ties)])
 
 
-def orbits_of(permutations: Iterable[np.ndarray], size: int) -> np.ndarray:
-    """Return the number of the orbit of each of ``size`` things, numbered from 0 by their first members."""
+def number_orbits(permutations: Iterable[np.ndarray], size: int) -> np.ndarray:
+    """Return the number of the orbit of each of ``size`` elements, in the order of first members."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -248,11 +248,11 @@ def _columns_of(given: object, columns: TiedColumns, what: str) -> np.ndarray:
         places = {name: place for place, name in enumerate(columns.names or ())}
         for column, goes_to in given.items():
             row[_place(column, places, columns, what)] = _place(goes_to, places, columns, what)
-        return _checked(row, what)
+        return _check_permutation(row, what)
     moved = np.asarray(given)
     if moved.shape != (columns.count,):
         raise ValueError(f"{what} must have a place for each of {columns.count} columns, got shape {moved.shape}")
-    return _checked(moved, what)
+    return _check_permutation(moved, what)
 
 
 def _place(column: Any, places: Mapping[str, int], columns: TiedColumns, what: str) -> int:
@@ -264,8 +264,8 @@ def _place(column: Any, places: Mapping[str, int], columns: TiedColumns, what: s
     raise ValueError(f"{what} name {column!r}, which is no column: there are {known}")
 
 
-def _checked(row: np.ndarray, what: str) -> np.ndarray:
-    """Return a permutation of 0 .. n - 1 as int64; ValueError if it is none."""
+def _check_permutation(row: np.ndarray, what: str) -> np.ndarray:
+    """Return a permutation of 0 .. n - 1 as int64; ValueError for anything else."""
     if row.dtype.kind not in "iu" or not np.array_equal(np.sort(row), np.arange(len(row))):
         raise ValueError(f"{what} must be a permutation of 0 to {len(row) - 1}: each number once, got {row!r:.80}")
     return row.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Columns that hold time stamps, ids or other values that come once: a warning that names them.
+"""A warning of columns with time stamps, ids or other values that occur once.
 
 Text becomes a feature for each value. Where it is another one in nearly every row, or a date or a time of day, these
 are features that no new row has; a number that is another one in nearly every row, and always whole, counts rows or
@@ -11,26 +11,23 @@ Cost: a look at some names and rows. Arrays whose columns have no names are not 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kernelfields.data.time_columns import is_time
 from kernelfields.numerics.user_warnings import warn_user
 
 # A value in so many rows of the data, or in fewer, is not judged; of the others this share must be different.
 _LEAST_ROWS, _NEARLY_ALL = 50, 0.95
 # So many rows and names are looked at, and date-times of so many different values at least.
 _ROWS, _NAMES, _LEAST_TIMES = 5000, 5000, 5
-_CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(\s*[AaPp][Mm])?"
-_DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
-_TIME = re.compile(rf"({_DATE}([T ,]+{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?)?|{_CLOCK})")
 
 
 def warn_of_time_stamps(inputs: Any, names: Sequence[str] | None, *, named: bool) -> None:
-    """Warn of columns of inputs (N, d) that hold time stamps or ids; ``named``: of features of which text has many."""
+    """Warn of columns of inputs (N, d) with time stamps or ids; ``named`` for features with text values."""
     if not names or not inputs.shape[0]:
         return
     advice = (
@@ -48,7 +45,7 @@ def warn_of_time_stamps(inputs: Any, names: Sequence[str] | None, *, named: bool
 
 
 def _text(names: Sequence[str], inputs: Any) -> dict[str, str]:
-    """Return what is odd about text by the name of its column."""
+    """Return the suspicious text values by the name of their column."""
     values = defaultdict(list)
     for name in names[:_NAMES]:
         column, colon, value = name.partition(":")
@@ -56,7 +53,7 @@ def _text(names: Sequence[str], inputs: Any) -> dict[str, str]:
             values[column].append(value)
     found = {}
     for column, some in values.items():
-        times = len(some) >= _LEAST_TIMES and all(_TIME.fullmatch(value.strip()) for value in some)
+        times = len(some) >= _LEAST_TIMES and all(map(is_time, some))
         if not times and len(some) < _NEARLY_ALL * _LEAST_ROWS:
             continue
         own = np.flatnonzero([name.startswith(f"{column}:") for name in names])
@@ -69,7 +66,7 @@ def _text(names: Sequence[str], inputs: Any) -> dict[str, str]:
 
 
 def _whole_numbers(inputs: Any, names: Sequence[str]) -> list[str]:
-    """Return the names of columns of whole numbers, another one in nearly every row."""
+    """Return the names of columns of whole numbers with a new value in nearly every row."""
     if inputs.shape[0] < _LEAST_ROWS or len(names) != inputs.shape[1]:
         return []
     some = inputs[:_ROWS]

@@ -1,4 +1,4 @@
-"""Labels that are whole numbers, kept as they are: ids and hashes may be too large for what NumPy would make of them.
+"""Integer labels without rounding: ids and hashes may exceed the types that NumPy chooses.
 
 NumPy has no type for signed and unsigned numbers of 64 bits together, and takes float64 for a list or a pair of arrays
 with both. Floats tell whole numbers apart up to 2^53: two ids beyond that would be one class.
@@ -25,33 +25,33 @@ _SIGNED, _UNSIGNED = np.iinfo(np.int64), np.iinfo(np.uint64)
 
 
 def labels_as_array(labels: Any) -> np.ndarray:
-    """Return labels as NumPy makes an array of them, but whole numbers as such."""
-    return kept_whole(np.asarray(labels), labels)
+    """Return labels as an array of NumPy, with exact integers."""
+    return restore_whole_numbers(np.asarray(labels), labels)
 
 
-def kept_whole(made: np.ndarray, labels: Any) -> np.ndarray:
-    """Return the array that NumPy has made of labels, or one of whole numbers where it has rounded them."""
+def restore_whole_numbers(made: np.ndarray, labels: Any) -> np.ndarray:
+    """Return NumPy's array of labels, or an exact array if integers were rounded."""
     if not isinstance(labels, list | tuple) or made.ndim != 1 or not _may_be_inexact(made):
         return made
-    return made if any(not _is_whole(label) for label in labels) else _exact([int(label) for label in labels])
+    return made if any(not _is_whole(label) for label in labels) else _exact_array([int(label) for label in labels])
 
 
-def places_in(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the places of labels among sorted known ones, which they are."""
-    return np.searchsorted(known, labels if known.dtype.kind not in "biuf" else in_type_of(known, labels)[0])
+def find_whole_places(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the indices of labels among sorted known labels, which contain them."""
+    return np.searchsorted(known, labels if known.dtype.kind not in "biuf" else convert_type(known, labels)[0])
 
 
-def joined_labels(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Return arrays of labels one after the other, as ``np.concatenate``, but whole numbers as such."""
+def concatenate_labels(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Concatenate arrays of labels with whole numbers exact."""
     joined = np.concatenate(arrays)
     if {array.dtype.kind for array in arrays} <= {"f"} or not _may_be_inexact(joined):
         return joined
     values = [label for array in arrays for label in array.tolist()]
-    return joined if any(not _is_whole(label) for label in values) else _exact([int(label) for label in values])
+    return joined if any(not _is_whole(label) for label in values) else _exact_array([int(label) for label in values])
 
 
-def in_type_of(known: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels in the type of the known ones, both of them numbers, and a mask of those that it can hold."""
+def convert_type(known: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Convert numeric labels to the type of the known labels; return them and a mask of representable labels."""
     if known.dtype == labels.dtype:
         return labels, np.ones(labels.shape, dtype=bool)
     with np.errstate(invalid="ignore"):
@@ -60,19 +60,19 @@ def in_type_of(known: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _may_be_inexact(made: np.ndarray) -> bool:
-    """Whether NumPy has taken a type for numbers that may not tell them apart, or none at all."""
+    """Whether NumPy's type is none, or may not distinguish the numbers."""
     return made.dtype.kind == "O" or (made.dtype.kind == "f" and bool((np.abs(made) >= MOST_EXACT).any()))
 
 
 def _is_whole(label: object) -> bool:
-    """Whether a label is a whole number that is not rounded."""
+    """Whether a label is a whole number without rounding."""
     if isinstance(label, float | np.floating):
         return abs(float(label)) < MOST_EXACT and float(label).is_integer()
     return isinstance(label, Integral | np.bool_)
 
 
-def _exact(numbers: list[int]) -> np.ndarray:
-    """Return whole numbers as an array of a type that holds them all."""
+def _exact_array(numbers: list[int]) -> np.ndarray:
+    """Return whole numbers as an array of an exact type."""
     least, most = min(numbers), max(numbers)
     if least >= _SIGNED.min and most <= _SIGNED.max:
         return np.array(numbers, dtype=np.int64)

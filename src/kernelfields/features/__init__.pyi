@@ -6,6 +6,7 @@ from kernelfields.data.frames import (
 )
 from kernelfields.data.reading import is_feature_sequences as is_feature_sequences
 from kernelfields.features.embeddings import Embeddings as Embeddings
+from kernelfields.features.local_shapes import LocalShapes as LocalShapes
 from kernelfields.features.out_of_fold import OutOfFold as OutOfFold
 from kernelfields.features.sequence_summaries import SequenceSummaries as SequenceSummaries
 from kernelfields.features.sequencewise import SequenceUnion as SequenceUnion, Sequencewise as Sequencewise

@@ -1,4 +1,4 @@
-"""The parameter ``features`` of estimators of sequences: transformers of what users pass.
+"""The parameter ``features`` of estimators of sequences: transformers of inputs.
 
     "auto"          sequences of strings: words by TextFeatures, single characters of a small alphabet as symbols, texts
                     of several words by their words; everything else as it comes
@@ -35,7 +35,7 @@ def check_transformers(features: object, name: str) -> None:
 
 
 def resolve_features(features: Any) -> Any:
-    """Return a transformer or a list of them as one of sequences, not fitted yet."""
+    """Return an unfitted transformer of sequences for a transformer or a list of transformers."""
     if not isinstance(features, list | tuple):
         return _as_sequence_transformer(clone(features))
     from kernelfields.features.sequencewise import SequenceUnion
@@ -47,7 +47,7 @@ def resolve_features(features: Any) -> Any:
 
 def features_of_words(X: Sequence[Sequence[str]]) -> Any:
     """Return the transformer of strings that ``kernelfields train`` uses for the first column of a file."""
-    words = {word for (column,) in TextFeatures(tag_columns=()).columns_of(X) for word in column}
+    words = {word for (column,) in TextFeatures(tag_columns=()).split_columns(X) for word in column}
     if are_texts(words):
         return _usual_for_texts()
     if are_symbols(words):
@@ -56,7 +56,7 @@ def features_of_words(X: Sequence[Sequence[str]]) -> Any:
 
 
 def _usual_for_texts() -> Any:
-    """Return a transformer of texts: tf-idf of words and pairs of words, and the place of a text in its sequence."""
+    """Return a transformer of texts: tf-idf of words and pairs of words, and the index of a text in its sequence."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)

@@ -36,7 +36,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from kernelfields.features.encoders import Encoder, find_folder
 from kernelfields.numerics.parameters import check_choice, check_count, is_whole
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 _DTYPES = ("float16", "float32", "float64")
 _EXPECTED = "X must be a list of sequences, each a list of words"
@@ -146,7 +146,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         made = self._vectors(encoder, [sequences[number] for number in missing])
         for place, vectors in _with_progress(made, len(missing), len(sequences)) if self.verbose else made:
             number = missing[place]
-            found[number] = array = _checked(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
+            found[number] = array = _to_vectors(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
             if cache is not None:
                 cache.put(keys[number], array)
         return _check_same_width([array for array in found if array is not None])
@@ -227,7 +227,7 @@ def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vector
             last, left = now, (now - begin) * (n_missing - done) / done
             write(f"{done:,} of {n_missing:,} sequences, {now - begin:.0f} s, {left:.0f} s left")
     if n_missing:
-        write(f"{counted(n_missing, 'sequence')}, {time.monotonic() - begin:.0f} s")
+        write(f"{inflect(n_missing, 'sequence')}, {time.monotonic() - begin:.0f} s")
 
 
 def _read_sequences(X: object) -> list[list[str]]:
@@ -252,7 +252,7 @@ def _read_sequence(words: object, number: int) -> list[str]:
     return [str(word) for word in found]
 
 
-def _checked(vectors: object, n_positions: int, number: int) -> np.ndarray:
+def _to_vectors(vectors: object, n_positions: int, number: int) -> np.ndarray:
     """Return the vectors of a sequence as an array (positions, d) of finite numbers."""
     if hasattr(vectors, "detach"):  # a tensor, wherever it is and of whatever precision
         vectors = vectors.detach().cpu().float().numpy()
@@ -284,7 +284,7 @@ def cache_key(*parts: object) -> str:
 
 
 class ArrayCache:
-    """Arrays under keys in a folder, which is made when the first one is kept."""
+    """Arrays under keys in a folder, which the first array creates."""
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder).expanduser()

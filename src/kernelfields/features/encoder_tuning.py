@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from kernelfields.features.encoders import Encoder, windows_of
+from kernelfields.features.encoders import Encoder, cut_windows
 
 #: Loss of outputs (words, outputs) of the words with these numbers, counted through all sequences.
 Loss = Callable[[torch.Tensor, np.ndarray], torch.Tensor]
@@ -35,7 +35,7 @@ _PREDICTED_AT_ONCE = 128
 
 @dataclass(frozen=True)
 class TuningSettings:
-    """How an encoder is tuned."""
+    """Settings of the tuning of an encoder."""
 
     learning_rate: float = 2e-4
     epochs: int = 2
@@ -58,7 +58,7 @@ class _Window(NamedTuple):
     rows: np.ndarray
 
 
-def layers_of(encoder: Encoder) -> tuple[int, int]:
+def choose_layers(encoder: Encoder) -> tuple[int, int]:
     """Return the middle and the last layer of an encoder."""
     last = int(encoder.model.config.num_hidden_layers)
     return (last + 1) // 2, last
@@ -82,7 +82,7 @@ def tune(
     random, device = np.random.default_rng(seed), encoder.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        layers = layers_of(encoder)
+        layers = choose_layers(encoder)
         head = torch.nn.Linear(len(layers) * encoder.model.config.hidden_size, n_outputs).to(device)
         dropout = torch.nn.Dropout(settings.dropout)
         for part in encoder.model.modules():
@@ -104,7 +104,7 @@ def tune(
         for _ in range(settings.epochs):
             for batch in _shuffled_batches(windows, settings.batch_size, random):
                 with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device.type == "cuda"):
-                    states = encoder.pooled([own.ids for own in batch], [own.sizes for own in batch], layers)
+                    states = encoder.pool_subwords([own.ids for own in batch], [own.sizes for own in batch], layers)
                     outputs = head(dropout(states))
                 value = loss(outputs.float(), np.concatenate([own.rows for own in batch]))
                 optimiser.zero_grad()
@@ -120,7 +120,7 @@ def tune(
 
 
 def label_loss(codes: np.ndarray, n_labels: int, device: torch.device) -> Loss:
-    """Return the cross-entropy of the first outputs with labels of words (N,), -1 where one is not known."""
+    """Return the cross-entropy of the first outputs with labels of words (N,), -1 for unknown labels."""
     labels = torch.as_tensor(codes, device=device)
 
     def loss(outputs: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
@@ -130,16 +130,16 @@ def label_loss(codes: np.ndarray, n_labels: int, device: torch.device) -> Loss:
     return loss
 
 
-def outputs_of(encoder: Encoder, head: Head, sequences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+def compute_tuned_outputs(encoder: Encoder, head: Head, sequences: Sequence[Sequence[str]]) -> list[np.ndarray]:
     """Return the outputs of a tuned encoder for the words of each sequence, (words, outputs), float32."""
-    found = dict(encoder.words(sequences, layers_of(encoder), _PREDICTED_AT_ONCE))
+    found = dict(encoder.words(sequences, choose_layers(encoder), _PREDICTED_AT_ONCE))
     return [found[number] @ head.weight.T + head.bias for number in range(len(sequences))]
 
 
 def _training_windows(encoder: Encoder, sequences: Sequence[Sequence[str]]) -> list[_Window]:
     windows, begin = [], 0
     for number, words in enumerate(encoder.cut(sequences)):
-        for window in windows_of(number, [len(word) for word in words], encoder.most_subwords, overlap=False):
+        for window in cut_windows(number, [len(word) for word in words], encoder.most_subwords, overlap=False):
             own = words[window.first : window.last]
             rows = np.arange(begin + window.first, begin + window.last)
             windows.append(_Window([i for word in own for i in word], [len(word) for word in own], rows))

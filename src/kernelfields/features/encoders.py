@@ -47,7 +47,7 @@ _CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 @dataclass(frozen=True)
 class Window:
-    """Words first .. last - 1 of a sequence, whose states the encoder computes together."""
+    """Words first .. last - 1 of a sequence, which the encoder reads together."""
 
     sequence: int
     first: int
@@ -56,7 +56,7 @@ class Window:
 
 
 class Encoder:
-    """A Hugging Face encoder with its tokenizer, ready to turn sequences of words into arrays."""
+    """A Hugging Face encoder with its tokenizer, which converts sequences of words to arrays."""
 
     def __init__(self, folder: Path, *, device: str | None = None):
         """Load an encoder from a folder; ValueError if one of its parts is missing or damaged."""
@@ -82,7 +82,7 @@ class Encoder:
 
     @cached_property
     def content_key(self) -> str:
-        """A digest of the files of the model, which differs between models in the same folder."""
+        """A digest of the files of the model, different for each model in the same folder."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.suffix in _CONTENT:
@@ -118,7 +118,8 @@ class Encoder:
     ) -> Iterator[tuple[int, list[tuple[Window, np.ndarray]]]]:
         """Yield the number of each complete sequence, its windows in order, and their states."""
         windows = [
-            [*windows_of(number, [len(word) for word in words], self.most_subwords)] for number, words in enumerate(cut)
+            [*cut_windows(number, [len(word) for word in words], self.most_subwords)]
+            for number, words in enumerate(cut)
         ]
         parts: dict[int, list[tuple[Window, np.ndarray]]] = {}
         for batch in _batches([window for of_sequence in windows for window in of_sequence], batch_size):
@@ -130,7 +131,7 @@ class Encoder:
                     yield number, sorted(parts.pop(number), key=lambda part: part[0].first)
 
     def cut(self, sequences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """Return the subwords of each word of each sequence; a word is cut only once."""
+        """Return the subwords of each word of each sequence; repeated words are cut once."""
         unknown = list({word for words in sequences for word in words} - self._subwords.keys())
         for word, ids in zip(unknown, self._ids([self._lead + word for word in unknown]), strict=True):
             if len(ids) > self.most_subwords:
@@ -142,16 +143,16 @@ class Encoder:
         return [[self._subwords[word] for word in words] for words in sequences]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the subwords of texts, or the unknown subword for a text without subwords, such as a blank."""
+        """Return the subwords of texts, the unknown subword for blank texts."""
         if not texts:
             return []
         # The length is looked after here; the tokenizer would warn that it is too long for the model.
         found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        stand_in = self.tokenizer.unk_token_id
+        worker_callback = self.tokenizer.unk_token_id
         for number, ids in enumerate(found):
-            if not ids and stand_in is None:
+            if not ids and worker_callback is None:
                 raise ValueError(f"the tokenizer finds nothing in {texts[number]!r}: leave it out")
-        return [ids or [stand_in] for ids in found]
+        return [ids or [worker_callback] for ids in found]
 
     def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
         """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
@@ -171,8 +172,10 @@ class Encoder:
         states = self.model(input_ids=inputs, attention_mask=mask, output_hidden_states=True).hidden_states
         return torch.cat([states[layer] for layer in layers], dim=-1)
 
-    def pooled(self, ids: list[list[int]], sizes: Sequence[Sequence[int]], layers: Sequence[int]) -> torch.Tensor:
-        """Return the mean state of the subwords of each word, (words of all windows, h * layers), to be tuned.
+    def pool_subwords(
+        self, ids: list[list[int]], sizes: Sequence[Sequence[int]], layers: Sequence[int]
+    ) -> torch.Tensor:
+        """Return the mean state of the subwords of each word, (words of all windows, h * layers), for tuning.
 
         ``sizes`` are the numbers of subwords of the words of each window.
         """
@@ -201,7 +204,7 @@ class Encoder:
             self.tokenizer.save_pretrained(folder)
 
 
-def windows_of(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
+def cut_windows(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
     """Yield windows of whole words with at most ``most`` subwords; each window overlaps half of the last one."""
     ends = np.cumsum([0, *sizes])
     first = 0
@@ -216,7 +219,7 @@ def windows_of(number: int, sizes: list[int], most: int, *, overlap: bool = True
 
 
 def _batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
-    """Yield batches of windows of similar length, the longest first, so that too little memory fails at once."""
+    """Yield batches of windows of similar length, the longest first, so that a lack of memory fails early."""
     order = sorted(windows, key=lambda window: -window.n_subwords)
     for begin in range(0, len(order), size):
         yield order[begin : begin + size]
@@ -277,7 +280,7 @@ def _import_transformers() -> ModuleType:
 
 @contextmanager
 def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
-    """Hide progress bars, and reports of weights that an encoder does not use."""
+    """Hide progress bars, and reports of unused weights."""
     logging = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -35,7 +35,7 @@ _MORE_DOUBT, _ERRORS, _FEWEST = 0.02, 3.0, 10
 
 @dataclass(frozen=True)
 class RepeatedLabels:
-    """Columns ``first`` to ``last`` - 1 of probabilities that repeat the labels of a fit, and their doubt there."""
+    """Columns ``first`` to ``last`` - 1 of probabilities that repeat the labels of a fit, and their mean doubt."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class RepeatedLabels:
         return found if found > self.doubt + max(_MORE_DOUBT, _ERRORS * error) else None
 
     def warn(self, inputs: np.ndarray) -> None:
-        """Warn if the labels of new inputs (n, d) are less certain than those that were repeated."""
+        """Warn if the labels of new inputs (n, d) are less certain than the repeated labels."""
         doubt = self.larger_doubt(inputs)
         if doubt is not None:
             warn_user(

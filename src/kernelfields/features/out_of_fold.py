@@ -28,8 +28,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.data.readers import RowReader, TextReader, reader_of
+from kernelfields.data.graph_reading import GRAPHS, is_list_of_graphs, read_graphs
+from kernelfields.data.readers import RowReader, TextReader, choose_reader
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, repeat_labels
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
@@ -39,7 +39,7 @@ from kernelfields.numerics.containers import n_dimensions
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """Rows (N, d) of sequences, graphs or a table, and a function that returns predictions in the same form."""
+    """Rows (N, d) of sequences, graphs or a table, and a function that restores their form."""
 
     rows: Matrix
     offsets: np.ndarray
@@ -58,7 +58,7 @@ class _Inputs:
 
     @property
     def units(self) -> np.ndarray:
-        """The number of the sequence or graph of each row, or of the row, (N,); folds keep units whole."""
+        """The index of the sequence or graph of each row, or of the row, (N,); folds keep units whole."""
         alone = self.is_table or (self.nouns is GRAPHS and len(self.offsets) == 2)
         lengths = np.ones(self.offsets[-1], dtype=np.int64) if alone else np.diff(self.offsets)
         return np.repeat(np.arange(len(lengths)), lengths)
@@ -77,7 +77,7 @@ class _Inputs:
 
 @TRANSFORMERS.register("out of fold")
 class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn a classifier of positions into inputs of a field: its log-probabilities, predicted out of fold.
+    """Convert a classifier of positions to inputs of a field: its log-probabilities, predicted out of fold.
 
     Inputs are sequences of arrays, of feature dicts or, for pipelines that begin with a vectorizer, of texts; graphs,
     of which the features of nodes are replaced, or a table with an input in each row. Attributes after fit:
@@ -146,11 +146,11 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             The fitted transformer.
         """
         self._check_fittable()
-        reader = reader_of(X)
-        inputs = _rows_of(X, reader, reader.learn_inputs)
+        reader = choose_reader(X)
+        inputs = _to_rows(X, reader, reader.learn_inputs)
         labels, known = inputs.labels(y)
-        whole = self._fitted(inputs.rows, labels, known, "the fit to all")
-        return self._keep(inputs, reader, whole, _values_of(labels[known]))
+        whole = self._fit_known(inputs.rows, labels, known, "the fit to all")
+        return self._keep(inputs, reader, whole, _distinct_values(labels[known]))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions.
@@ -168,19 +168,19 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             The log-probabilities.
         """
         self._check_fittable()
-        reader = reader_of(X)
-        inputs = _rows_of(X, reader, reader.learn_inputs)
+        reader = choose_reader(X)
+        inputs = _to_rows(X, reader, reader.learn_inputs)
         rows, (labels, known) = inputs.rows, inputs.labels(y)
         folds = self._folds(X, inputs, labels)
         fold_of_row, n_folds = folds[inputs.units], int(folds.max()) + 1
-        classes = _values_of(labels[known])
+        classes = _distinct_values(labels[known])
         parts = {}
         for fold in range(n_folds):
             here, what = fold_of_row == fold, f"fold {fold + 1} of {n_folds}"
-            model = self._fitted(rows, labels, known & ~here, what)
+            model = self._fit_known(rows, labels, known & ~here, what)
             with _add_context(what, self.estimator):
                 parts[fold] = self._predictions(model, rows[here], classes)
-        whole = self._fitted(rows, labels, known, "the fit to all")
+        whole = self._fit_known(rows, labels, known, "the fit to all")
         predictions = np.empty((len(fold_of_row), parts[0].shape[1]))
         for fold, own in parts.items():
             predictions[fold_of_row == fold] = own
@@ -204,7 +204,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         check_is_fitted(self, "estimator_")
         if is_empty(X):
             return []
-        inputs, width = _rows_of(X, self._reader, self._reader.read_inputs), self.n_features_in_
+        inputs, width = _to_rows(X, self._reader, self._reader.read_inputs), self.n_features_in_
         if inputs.n_columns != width:
             raise ValueError(f"X has {inputs.n_columns} features, but the estimator was fitted with {width}")
         return inputs.form(self._predictions(self.estimator_, inputs.rows, self.classes_))
@@ -230,7 +230,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described; it transforms, and cannot be fitted again.
+        """Return the described transformer, which transforms, but cannot be fitted again.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return made
 
     def _reader_of(self, names: Any) -> RowReader:
-        return RowReader.of_names(names, self.n_features_in_, finite=False, warns=False)
+        return RowReader.from_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number.
@@ -297,7 +297,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         strata = labels if inputs.is_table and labels.ndim == 1 else None
         return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
-    def _fitted(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
+    def _fit_known(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
         """Return a copy of the estimator, fitted to the rows with a known label."""
         check_training_labels(labels, known, what)
         with _add_context(what, self.estimator):
@@ -322,7 +322,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return self
 
 
-def _values_of(labels: np.ndarray) -> Any:
+def _distinct_values(labels: np.ndarray) -> Any:
     """Return the sorted values of labels (n,), or 0 and 1 for each of several labels (n, m)."""
     if labels.ndim == 1:
         return np.unique(labels)
@@ -362,13 +362,13 @@ def _add_context(what: str, estimator: object) -> Iterator[None]:
         raise ValueError(f"{what}: {type(estimator).__name__} failed: {error}") from error
 
 
-def _rows_of(X: Any, reader: RowReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
-    """Return sequences, graphs or a table as rows; ``read`` is how the reader learns or reads sequences."""
+def _to_rows(X: Any, reader: RowReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
+    """Return sequences, graphs or a table as rows; ``read`` is the reader's function for sequences."""
     numbers = reader.encoder is None and not is_feature_sequences(X)
     if numbers and n_dimensions(X) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
-    if numbers and holds_graphs(X):
+    if numbers and is_list_of_graphs(X):
         rows, offsets, *_ = read_graphs(X)
         return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, X, _cut(made, offsets))])
     rows, offsets = read(X)

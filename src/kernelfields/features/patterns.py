@@ -75,7 +75,7 @@ FUNCTIONS: dict[str, Callable[[str], str | None]] = {**_TOTAL, **_AFFIXES, **_FL
 
 
 class Cell(NamedTuple):
-    """A cell relative to the current position, and the name of the function that is taken of it."""
+    """A cell relative to the current position, and the name of the function of its text."""
 
     row: int
     column: int
@@ -86,7 +86,7 @@ class Cell(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Cells with the texts around them: ``texts`` has one element more than ``cells``."""
+    """Cells with the texts around them; ``texts`` has one entry more than ``cells``."""
 
     texts: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -96,7 +96,7 @@ class Pattern(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Row and column of the only cell, or None without one."""
+        """Row and column of the only cell; None unless there is exactly one."""
         return self.cells[0][:2] if len(self.cells) == 1 else None
 
 
@@ -121,7 +121,7 @@ class Expansion:
         return self._expand({column: [row[column] for row in rows] for column in self._columns}, len(rows))
 
     def expand_columns(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the strings of every position of a sequence that is given by its columns."""
+        """Return the strings of every position of a sequence, given as columns."""
         return self._expand({column: columns[column] for column in self._columns}, len(columns[0]))
 
     def _expand(self, columns: dict[int, Sequence[str]], length: int) -> list[list[str]]:
@@ -159,7 +159,7 @@ class _Values(dict[str, str | None]):
 
 
 class _SingleCellStrings(dict[str, tuple[str, ...]]):
-    """Strings of consecutive patterns that read the same single cell, by the text of the cell."""
+    """Strings of consecutive patterns of the same single cell, by the text of the cell."""
 
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
@@ -180,7 +180,7 @@ class _SingleCellStrings(dict[str, tuple[str, ...]]):
 
 
 class _ManyCellStrings:
-    """Strings of a pattern that reads several cells or no cell."""
+    """Strings of a pattern of several cells or none."""
 
     def __init__(self, pattern: Pattern, values: dict[str, _Values]):
         self._cells = [(cell.row, cell.column, values[cell.function]) for cell in pattern.cells]

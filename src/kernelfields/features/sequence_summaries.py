@@ -4,8 +4,7 @@
                                                       of the whole and of parts of equal length, and log T
 
 A class of whole sequences that shows in their shape, as that of a gesture does, shows in such numbers, whatever the
-length. A slope is that of the least-squares line over a part, in units of the column from its first to its last
-position. A part without positions, of a sequence shorter than their number, has the numbers of the whole.
+length; numerics/sequence_statistics.py has them.
 
 Cost: O(N d). Fails: ValueError or TypeError that names the parameter or the sequence.
 """
@@ -24,26 +23,12 @@ from kernelfields.data.readers import RowReader
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.parameters import check_count
-
-STATISTICS = ("mean", "deviation", "minimum", "maximum", "slope")
-
-
-def summary(rows: np.ndarray, parts: int) -> np.ndarray:
-    """Return the statistics of a sequence (T, d) and of its parts."""
-    pieces = [rows, *(piece if len(piece) else rows for piece in np.array_split(rows, parts) if parts > 1)]
-    return np.concatenate([np.ravel([_statistics(piece) for piece in pieces]), [np.log(len(rows))]])
-
-
-def _statistics(rows: np.ndarray) -> np.ndarray:
-    """Return the statistics of each column, (5, d)."""
-    time = np.linspace(-0.5, 0.5, len(rows)) if len(rows) > 1 else np.zeros(1)
-    slope = time @ rows / max(time @ time, 1.0 / 12.0)
-    return np.array([rows.mean(axis=0), rows.std(axis=0), rows.min(axis=0), rows.max(axis=0), slope])
+from kernelfields.numerics.sequence_statistics import STATISTICS, summary
 
 
 @TRANSFORMERS.register("summaries")
 class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Make a row of a table of each sequence of numbers, for a classifier of whole sequences.
+    """Summarize each sequence of numbers as a row of a table, for a classifier of whole sequences.
 
     Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
 
@@ -154,7 +139,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described.
+        """Return the described transformer.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.readers import RowReader, TextReader, reader_of
+from kernelfields.data.readers import RowReader, TextReader, choose_reader
 from kernelfields.data.reading import Matrix, is_empty
 from kernelfields.features.folds import known_labels, repeat_labels
 from kernelfields.features.stored_transformers import (
@@ -156,7 +156,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
-        """Return the transformer's names for its output columns.
+        """Return the names of the output columns.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     @available_if(_sets_its_output)
     def set_output(self, *, transform: str | None = None) -> Sequencewise:
-        """Set what the transformer makes: data frames, one for each sequence, or arrays.
+        """Set the output of the transformer: data frames, one for each sequence, or arrays.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described.
+        """Return the described transformer.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
-        reader, labels = reader_of(X), None
+        reader, labels = choose_reader(X), None
         stacked, offsets = reader.learn_arrays(X)
         if y is not None:
             every, known = known_labels(repeat_labels(y, np.diff(offsets)), np.diff(offsets))
@@ -256,7 +256,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
 @TRANSFORMERS.register("union")
 class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Join what several transformers make of the same sequences.
+    """Concatenate the outputs of several transformers of the same sequences.
 
     Attributes after fit: ``transformers_``, the fitted copies by name; ``columns_``, which maps a name to its first
     column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``; ``weights_``, by which the columns
@@ -375,7 +375,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described.
+        """Return the described transformer.
 
         Parameters
         ----------
@@ -399,7 +399,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         # Files of older versions have no weights.
         union.weights_ = {name: float(part.get("weight", 1.0)) for name, part in parts.items()}
         union._readers = {
-            name: RowReader.of_names(part["names"], last - first, warns=False)
+            name: RowReader.from_names(part["names"], last - first, warns=False)
             for (name, part), (first, last) in zip(parts.items(), union.columns_.values(), strict=True)
         }
         return union

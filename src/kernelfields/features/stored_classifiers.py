@@ -63,7 +63,7 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
 
 
 class StoredClassifier:
-    """A classifier from a file: it predicts probabilities, and cannot be fitted again."""
+    """A classifier from a file, which predicts probabilities, but cannot be fitted again."""
 
     def __init__(self, stored: Mapping[str, Any]):
         self.stored = dict(stored)

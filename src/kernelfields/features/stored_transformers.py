@@ -48,7 +48,7 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
     if type(transformer) is Pipeline:
         steps = [[own, store_transformer(step)] for own, step in transformer.steps if step not in (None, "passthrough")]
         return {"class": _PIPELINE, "steps": steps}
-    if _class_of(name) is not type(transformer):
+    if _find_class(name) is not type(transformer):
         raise TypeError(f"a file of data cannot hold a {name}: of scikit-learn's transformers it can hold {_NAMES}")
     given = {key: value for key, value in transformer.get_params(deep=False).items() if _is_plain(value)}
     state = {key: getattr(transformer, key) for key in _STATES[name] if hasattr(transformer, key)}
@@ -74,7 +74,7 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
 
 
 def is_text_transformer(stored: Mapping[str, Any]) -> bool:
-    """Whether a stored transformer takes texts rather than rows of numbers."""
+    """Whether a stored transformer reads texts instead of rows of numbers."""
     return stored["steps"][0][1]["class"] in _OF_TEXTS if stored["class"] == _PIPELINE else stored["class"] in _OF_TEXTS
 
 
@@ -91,7 +91,7 @@ def rebuild_sklearn_transformer(stored: Mapping[str, Any], n_features: int | Non
 def _rebuild(stored: Mapping[str, Any]) -> Any:
     if stored["class"] == _PIPELINE:
         return Pipeline([(str(own), _rebuild(step)) for own, step in stored["steps"]])
-    known = _class_of(stored["class"])
+    known = _find_class(stored["class"])
     if known is None or not set(stored["state"]) <= {*_STATES[stored["class"]], "n_features_in_"}:
         raise ValueError(f"a transformer of scikit-learn that is not known, {stored['class']!r:.60}")
     # Ranges are tuples in scikit-learn, and lists in a file.
@@ -108,8 +108,8 @@ def _rebuild(stored: Mapping[str, Any]) -> Any:
     return made if stored["output"] is None else made.set_output(transform=stored["output"])
 
 
-def _class_of(name: object) -> Any:
-    """Return the class of scikit-learn that is stored under a name, or None without one."""
+def _find_class(name: object) -> Any:
+    """Return the class of scikit-learn with a stored name; None for unknown names."""
     if not isinstance(name, str) or name not in _STATES:
         return None
     # Most pipelines have none of them, and these modules take a while to load.

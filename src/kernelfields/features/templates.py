@@ -51,13 +51,13 @@ class TemplateLine:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that the line reads, repeated as in the line."""
+        """The cells of the line, repeated as in the line."""
         return self.pattern.cells
 
 
 @dataclass(frozen=True)
 class Template:
-    r"""A template of CRF++: what features a position has.
+    r"""A template of CRF++: the features of a position.
 
     Make one by ``Template.parse(text)`` or ``Template.read(path)``.
 
@@ -148,7 +148,7 @@ class Template:
 
     @property
     def columns(self) -> set[int]:
-        """The columns that the template reads."""
+        """The columns of all macros."""
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
 
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
@@ -184,9 +184,9 @@ class Template:
         list of list of str
             The strings of each row.
         """
-        return self.features_of([rows])[0]
+        return self.list_features([rows])[0]
 
-    def features_of(self, sequences: Iterable[Sequence[Sequence[str]]]) -> list[list[list[str]]]:
+    def list_features(self, sequences: Iterable[Sequence[Sequence[str]]]) -> list[list[list[str]]]:
         """Return the strings of the U lines for every row of every sequence.
 
         Parameters
@@ -212,7 +212,7 @@ class Template:
 
 @TRANSFORMERS.register("template")
 class TemplateFeatures(WordTransformer):
-    """The features of a template for words, or for rows of all columns of its files but the labels.
+    """The features of a template for words, or for rows of all columns except labels.
 
     ``text``: the template. ``label``: the number of the column of labels, which templates count as well.
     """
@@ -225,17 +225,17 @@ class TemplateFeatures(WordTransformer):
         """Return the feature strings of every position of every sequence."""
         template = Template.parse(self.text, "the model's template")
         used = {cell.column for line in template.unigrams for cell in line.cells}
-        read = TextFeatures().columns_of(X)
-        return template.features_of([self._rows(columns, used) for columns in read])
+        read = TextFeatures().split_columns(X)
+        return template.list_features([self._rows(columns, used) for columns in read])
 
     @property
     def reach(self) -> int:
-        """The number of neighbours to either side that the features of a position read."""
+        """The number of neighbours on either side in the features of a position."""
         lines = Template.parse(self.text, "the model's template").unigrams
         return max((abs(cell.row) for line in lines for cell in line.cells), default=0)
 
     def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
-        """Return rows with the columns at the places that the template reads; words alone are its only column."""
+        """Return rows with the columns of the template at their places; words alone are its only column."""
         empty = [[""] * len(columns[0])]
         if len(columns) == len(used) == 1:
             columns = empty * max(used) + columns
@@ -249,13 +249,13 @@ class TemplateFeatures(WordTransformer):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described."""
+        """Return the described transformer."""
         rebuilt = cls(str(described["text"]), described["label"])
         rebuilt.transform([])
         return rebuilt
 
 
-def template_of_model(document: Mapping[str, Any]) -> TemplateFeatures | None:
+def get_model_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
     """Return the transformer of words of a model that the command trained, or None without one."""
     reading = document.get(COMMAND_NOTES, {}).get("reading", {})
     if "template" not in reading:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from kernelfields.data.chunks import check_sequence, described
+from kernelfields.data.positions import check_sequence, show_value
 from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
-from kernelfields.numerics.containers import columns_of
+from kernelfields.numerics.containers import find_column_names
 from kernelfields.numerics.parameters import is_sequence, is_whole
 from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.user_warnings import warn_user
@@ -51,7 +51,7 @@ def text_patterns(
     bigrams: bool = False,
     tag_ngrams: int = _TAG_NGRAMS,
 ) -> list[Pattern]:
-    """Return the patterns of words and tags in columns; the parameters are those of ``TextFeatures``."""
+    """Return the patterns of words and tags in columns; the parameters belong to ``TextFeatures``."""
     affixes = [f"prefix{length}" for length in range(1, prefixes + 1)]
     affixes += [f"suffix{length}" for length in range(1, suffixes + 1)]
     about = [*(("shape", "shortshape") if shapes else ()), *(FLAGS if flags else ())]
@@ -104,7 +104,7 @@ class StoredTransformer(Protocol):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described; errors of any kind if the description is not sound."""
+        """Return the described transformer; errors of any kind if the description is not sound."""
 
 
 #: Transformers by their kinds in model files.
@@ -113,11 +113,11 @@ TRANSFORMERS: Registry[StoredTransformer] = Registry("transformer")
 
 def describe_transformer(transformer: StoredTransformer) -> dict[str, object]:
     """Return a registered transformer as plain values."""
-    return {"kind": TRANSFORMERS.name_of(transformer), **transformer.describe()}
+    return {"kind": TRANSFORMERS.find_name(transformer), **transformer.describe()}
 
 
 def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
-    """Return the transformer that was described; ValueError for a kind that is not registered."""
+    """Return the described transformer; ValueError for an unregistered kind."""
     registered = TRANSFORMERS.find(described["kind"])
     if registered is None:
         raise ValueError(f"a transformer of the unknown kind {described['kind']!r:.60}")
@@ -125,7 +125,7 @@ def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
 
 
 class WordTransformer(Parametrized):
-    """A transformer of words with the interface of scikit-learn, which it does not import: readers need NumPy alone."""
+    """A transformer of words with the interface of scikit-learn, without importing it: readers need NumPy alone."""
 
     def fit(self, X: object, y: object = None) -> Self:
         """Check parameters and sequences.
@@ -190,7 +190,7 @@ class WordTransformer(Parametrized):
 @TRANSFORMERS.register("text")
 @dataclass(eq=False, repr=False, kw_only=True)
 class TextFeatures(WordTransformer):
-    """Turn sequences of words into sequences of lists of feature strings.
+    """Convert sequences of words to sequences of lists of feature strings.
 
     A field does this by itself when it is given words. A position is a word, or a row of cells: a tuple or list such as
     ("sleeps", "VBZ"), or a dict; sequences of rows may also be data frames. Nothing is learnt but ``n_tags_``, how many
@@ -254,7 +254,7 @@ class TextFeatures(WordTransformer):
             The transformer.
         """
         self.__dict__.pop("n_tags_", None)
-        read = self.columns_of(X)
+        read = self.split_columns(X)
         self.n_tags_ = _n_tags(read)
         words = [word for columns in read for word in columns[0]]
         if are_texts(words):
@@ -278,7 +278,7 @@ class TextFeatures(WordTransformer):
         list of lists of list of str
             The strings.
         """
-        read = self.columns_of(X)
+        read = self.split_columns(X)
         given = self.get_params(deep=False)
         options: dict[str, Any] = {name: given[name] for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
@@ -286,11 +286,11 @@ class TextFeatures(WordTransformer):
 
     @property
     def reach(self) -> int:
-        """The number of neighbours to either side that the features of a position read."""
+        """The number of neighbours on either side in the features of a position."""
         return max(self.window, self.context, int(self.bigrams))
 
     def describe(self) -> dict[str, object]:
-        """Return the parameters, and how many columns of tags there were.
+        """Return the parameters, and the number of columns of tags.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class TextFeatures(WordTransformer):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described.
+        """Return the described transformer.
 
         Parameters
         ----------
@@ -326,8 +326,8 @@ class TextFeatures(WordTransformer):
             rebuilt.n_tags_ = n_tags
         return rebuilt
 
-    def columns_of(self, X: object) -> list[list[list[str]]]:
-        """Return for every sequence the column of its words and those of its tags.
+    def split_columns(self, X: object) -> list[list[list[str]]]:
+        """Return for every sequence the column of its words and the columns of its tags.
 
         Parameters
         ----------
@@ -357,6 +357,8 @@ class TextFeatures(WordTransformer):
             expected = n_tags if expected is None and columns[0] else expected
             if columns[0] and n_tags != expected:
                 before = "the fit" if hasattr(self, "n_tags_") else "those before"
+                if len(columns[0]) == 1 and isinstance(X, list) and len(X) == 1 and not expected:
+                    raise ValueError("one list of words is one sequence here, got [words]: pass words alone")
                 raise ValueError(
                     f"sequence {index} has {n_tags} columns of tags, {before} had {expected}: pass the same columns, "
                     "or choose them by tag_columns"
@@ -364,29 +366,29 @@ class TextFeatures(WordTransformer):
         return read
 
     def _columns(self, sequence: object, index: int) -> list[list[str]]:
-        if (names := columns_of(sequence)) is not None:
-            cells = [sequence[name] for name in self._chosen(names, index)]  # type: ignore[index]  # a data frame
-            return [_checked(list(column), index) for column in cells]
+        if (names := find_column_names(sequence)) is not None:
+            cells = [sequence[name] for name in self._select_columns(names, index)]  # type: ignore[index]  # a data frame
+            return [_check_words(list(column), index) for column in cells]
         if not is_sequence(sequence):
             check_sequence(sequence, f"sequence {index}")
-            raise TypeError(f"sequence {index} must be a list of words or rows, got {described(sequence)}")
+            raise TypeError(f"sequence {index} must be a list of words or rows, got {show_value(sequence)}")
         positions = sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
         first = positions[0] if positions else ""
         if isinstance(first, Mapping):
-            chosen = self._chosen(list(first), index)
+            chosen = self._select_columns(list(first), index)
         elif isinstance(first, str) or not is_sequence(first):
-            return [_checked(positions, index)]
+            return [_check_words(positions, index)]
         else:
-            chosen = self._chosen(list(range(len(first))), index)
+            chosen = self._select_columns(list(range(len(first))), index)
         try:
             if any(isinstance(row, str) for row in positions):
                 raise TypeError("letters of a string are no cells")
             columns = [[row[column] for row in positions] for column in chosen]
         except (IndexError, KeyError, TypeError) as error:
             raise ValueError(f"the rows of sequence {index} must all have the same columns") from error
-        return [_checked(column, index) for column in columns]
+        return [_check_words(column, index) for column in columns]
 
-    def _chosen(self, names: list, index: int) -> list:
+    def _select_columns(self, names: list, index: int) -> list:
         """Return the names of the columns of words and of tags."""
         words = _column(self.word_column, names, "word_column", index)
         if isinstance(self.tag_columns, str) and self.tag_columns == "rest":
@@ -400,7 +402,7 @@ def are_texts(words: Collection[str]) -> bool:
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:
-    """Return the number of columns of tags, from sequences with rows."""
+    """Return the number of columns of tags, from nonempty sequences."""
     return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
@@ -415,7 +417,7 @@ _BOUNDS = {
 
 
 def _column(column: int | str, names: list, parameter: str, index: int) -> Hashable:
-    """Return the name of a column, given its name or number."""
+    """Return the name of a column, given its name or index."""
     if column in names:
         return column
     if is_whole(column) and -len(names) <= column < len(names):
@@ -424,7 +426,7 @@ def _column(column: int | str, names: list, parameter: str, index: int) -> Hasha
     raise ValueError(f"{parameter}: sequence {index} has no column {column!r}, only {known}")
 
 
-def _checked(words: list, index: int) -> list[str]:
+def _check_words(words: list, index: int) -> list[str]:
     """Return words if all are strings; errors name the position of the first other value."""
     if set(map(type, words)) <= _TEXTS:
         return words

@@ -52,7 +52,7 @@ class _Tuned(NamedTuple):
 
 @TRANSFORMERS.register("tuned encoder")
 class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn words into the outputs of a Hugging Face encoder that is tuned on labels, fold by fold.
+    """Convert words to the outputs of a Hugging Face encoder that is tuned on labels, fold by fold.
 
     Sequences are lists of words, or of rows of cells such as ("sleeps", "VBZ"), as for
     :class:`~kernelfields.TextFeatures`; the output is an array (words, labels) for each. Needs ``pip install
@@ -153,7 +153,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self
 
     def fit_transform(self, X: Any, y: Any) -> list[np.ndarray]:
-        """Tune an encoder for each fold; return outputs by those that were not tuned on a sequence.
+        """Tune an encoder for each fold; return outputs of encoders tuned on other sequences.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     @classmethod
     def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Self:
-        """Return the transformer that was saved to a folder; a fit of it tunes its ``model`` again.
+        """Return a saved transformer from its folder; a further fit tunes its ``model`` again.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def _words(self, X: Any) -> list[list[str]]:
         """Return the words of each sequence."""
-        columns = TextFeatures(word_column=self.word_column, tag_columns=()).columns_of(X)
+        columns = TextFeatures(word_column=self.word_column, tag_columns=()).split_columns(X)
         for number, own in enumerate(columns):
             if not own[0]:
                 raise ValueError(f"sequence {number} has no words: remove empty sequences from X and y")
@@ -384,7 +384,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def _outputs(self, encoder: Encoder, members: list[_Tuned], sequences: list[list[str]]) -> list[np.ndarray]:
         """Return the mean of the outputs of some tuned encoders for each sequence."""
-        from kernelfields.features.encoder_tuning import Head, outputs_of
+        from kernelfields.features.encoder_tuning import Head, compute_tuned_outputs
 
         cached = self.cache is not None and all(member.key for member in members)
         cache = ArrayCache(self.cache) if cached and self.cache is not None else None
@@ -394,7 +394,9 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         sums: list[np.ndarray] = []
         for member in members if missing else ():
             encoder.set_weights(member.encoder)
-            own = outputs_of(encoder, Head(member.weight, member.bias), [sequences[number] for number in missing])
+            own = compute_tuned_outputs(
+                encoder, Head(member.weight, member.bias), [sequences[number] for number in missing]
+            )
             sums = own if not sums else [total + rows for total, rows in zip(sums, own, strict=True)]
         for number, total in zip(missing, sums, strict=True):
             found[number] = rows = total / np.float32(len(members))

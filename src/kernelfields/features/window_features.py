@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.graph_reading import holds_graphs
+from kernelfields.data.graph_reading import is_list_of_graphs
 from kernelfields.data.readers import RowReader
 from kernelfields.data.reading import Matrix
 from kernelfields.features.sequencewise import SequenceTransformer
@@ -71,8 +71,8 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         self
             The fitted transformer.
         """
-        self._checked()
-        if holds_graphs(X):
+        self._check_settings()
+        if is_list_of_graphs(X):
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
         reader = RowReader()
         _dense(reader.learn_arrays(X)[0])
@@ -93,7 +93,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
             The sequences.
         """
         packed, offsets = self._read(X)
-        widths, statistics = self._checked()
+        widths, statistics = self._check_settings()
         made = with_window_columns(_dense(packed), offsets, widths, statistics)
         return [made[first:last] for first, last in pairwise(offsets.tolist())]
 
@@ -113,7 +113,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         check_is_fitted(self, "n_features_in_")
         given = self._reader.columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
-        widths, statistics = self._checked()
+        widths, statistics = self._check_settings()
         return np.array(window_names(names, widths, statistics), dtype=object)
 
     def describe(self) -> dict[str, object]:
@@ -130,13 +130,13 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
             If a part of it is no data.
         """
         check_is_fitted(self, "n_features_in_")
-        widths, statistics = self._checked()
+        widths, statistics = self._check_settings()
         columns = {"n_features": self.n_features_in_, "names": self._reader.columns}
         return {"widths": widths, "statistics": statistics, **columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described.
+        """Return the described transformer.
 
         Parameters
         ----------
@@ -149,12 +149,12 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
             The transformer.
         """
         made = cls(widths=described["widths"], statistics=described["statistics"])
-        made._checked()
+        made._check_settings()
         made._set_reader(RowReader(int(described["n_features"]), columns=described["names"]))
         return made
 
-    def _checked(self) -> tuple[list[int], list[str]]:
-        """Return the widths and the names of statistics."""
+    def _check_settings(self) -> tuple[list[int], list[str]]:
+        """Return the widths and the names of statistics; raise if they are invalid."""
         widths = [self.widths] if is_whole(self.widths) else self.widths
         if not is_sequence(widths) or not len(widths):
             raise ValueError(f"widths must be odd whole numbers from 3 on, got {self.widths!r:.60}")

@@ -111,13 +111,13 @@ class Labelling:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the labelling has labels alone: no name, no metadata, no prediction."""
+        """Whether the labelling has labels only: no name, no metadata, no prediction."""
         return not (self.annotator or self.predicted or self.metadata)
 
 
 @dataclass
 class Document:
-    """A text or a time line, and what was labelled in it.
+    """A text or a time line with its labellings.
 
     Parameters
     ----------
@@ -204,12 +204,23 @@ def document_name(document: Document, number: int) -> str:
 
 
 def get_tokens(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
-    """Return the tokens of a document; if it has none, those that ``tokenizer`` makes."""
+    """Return the tokens of a document; without any, the tokens of ``tokenizer``."""
     if document.tokens is not None:
         return document.tokens
     if document.duration is not None:
         raise ValueError("a time line has no words: set tokens, the (begin, end) of its frames in seconds")
     return list(tokenize(document.text, tokenizer))
+
+
+def cut_tokens_at_spans(document: Document) -> list[tuple[int, int]]:
+    """Return the tokens of a text, cut at the begins and ends of spans inside tokens."""
+    labelling = choose_labelling(document)
+    edges = {int(edge) for span in (labelling and labelling.spans) or () for edge in (span.begin, span.end)}
+    found: list[tuple[int, int]] = []
+    for begin, end in get_tokens(document):
+        places = [int(begin), *sorted(edge for edge in edges if begin < edge < end), int(end)]
+        found += pairwise(places)
+    return found
 
 
 def check_document(document: Document, name: str) -> None:
@@ -279,7 +290,7 @@ def _list_possible(label: TokenLabel) -> Iterable[str]:
 def list_spans(
     document: Document, labelling: Labelling, strict: bool = True, name: str = "the document"
 ) -> list[LabelledSpan]:
-    """Return the spans of a labelling, also if it holds labels of tokens.
+    """Return the spans of a labelling, from labels of tokens if necessary.
 
     Parameters
     ----------
@@ -338,7 +349,7 @@ def _describe_loss(label: TokenLabel, scheme: str) -> str:
 
 
 def list_labels(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
-    """Return the label of each token by the scheme of the document; a labelling may hold spans.
+    """Return the label of each token by the scheme of the document, from spans if necessary.
 
     Parameters
     ----------

@@ -43,6 +43,7 @@ from kernelfields.formats.annotated_texts import (
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
 from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
 from kernelfields.formats.own_parts import OWN, parse_own_parts
+from kernelfields.formats.tokens import TokenizedText
 
 _RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")
@@ -120,6 +121,48 @@ def _to_documents(
     return documents
 
 
+def find_sequence_id(sequence: ColumnSequence) -> str | None:
+    """Return the id of a sequence by the comment before it."""
+    comments = _parse_comments(sequence.kept)
+    return comments.get(_find_id_name(comments) or "")
+
+
+def read_sequence_text(sequence: ColumnSequence, kind: str, name: str) -> TokenizedText:
+    """Return the text of a sequence and the places of its words; ``kind`` is "columns" or "conllu"."""
+    text, tokens = _restore_text(sequence, kind, name)
+    own = _parse_own_comment(sequence, name)
+    if {"text", "tokens"} & set(own):
+        document = Document(own.get("text", text), own.get("tokens"))
+        if len(get_tokens(document)) == len(sequence.rows):
+            text, tokens = document.text, get_tokens(document)
+    return TokenizedText(text, [(int(begin), int(end)) for begin, end in tokens])
+
+
+def replace_sequence_words(sequence: ColumnSequence, text: TokenizedText, name: str) -> ColumnSequence:
+    """Return a sequence with rows for other words of its text, and a comment with the text."""
+    old = read_sequence_text(sequence, "columns", name)
+    places = [max(k for k, (first, _) in enumerate(old.tokens) if first <= begin) for begin, _ in text.tokens]
+    rows = [[word, *sequence.rows[place][1:]] for place, word in zip(places, text.words, strict=True)]
+    last = len(sequence.rows)
+    kept = [(row + len(rows) - last if row >= last else row, line) for row, line in sequence.kept]
+    lines = [sequence.lines[place] for place in places] if sequence.lines else []
+    found = replace(sequence, rows=rows, kept=kept, lines=lines)
+    own = _parse_own_comment(sequence, name)
+    if not {"text", "tokens"} & set(own):
+        if _restore_text(found, "columns", name) == (text.text, text.tokens):
+            return found
+        if _can_comment("text", text.text):
+            others = [pair for pair in kept if not (pair[0] == 0 and pair[1].startswith("# text = "))]
+            found = replace(found, kept=[(0, f"# text = {text.text}"), *others])
+            if _restore_text(found, "columns", name) == (text.text, text.tokens):
+                return found
+    own |= {"text": text.text, "tokens": [list(token) for token in text.tokens]}
+    others = [pair for pair in kept if not (pair[0] == 0 and re.match(rf"# *{OWN} *=", pair[1]))]
+    n_before = sum(row == 0 for row, _ in others)
+    others.insert(n_before, (0, f"# {OWN} = {json.dumps(own, ensure_ascii=False)}"))
+    return replace(found, kept=others)
+
+
 def _parse_comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
     """Return the values of comments ``# name = value`` before a sequence; repeated names are left out."""
     found = [match.groups() for row, line in lines if row == 0 and (match := _NAMED.fullmatch(line))]
@@ -149,7 +192,7 @@ def _parse_misc(row: Sequence[str]) -> dict[str, str]:
 
 
 def _restore_text(sequence: ColumnSequence, kind: str, name: str = "the rows that were kept") -> tuple[str, Tokens]:
-    """Return the text of a sequence and the offsets of its words; ``name`` is the name of the file in messages."""
+    """Return the text of a sequence and the offsets of its words; ``name`` is the file's name in messages."""
     conllu = kind == "conllu"
     words = [row[_FORM if conllu else 0] for row in sequence.rows]
     whole: dict[int, tuple[str, int]] = {}  # multiword tokens: by the first row, their form and the row after the last

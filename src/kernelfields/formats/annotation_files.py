@@ -3,7 +3,7 @@
     format        by the end of the name      what it cannot hold
     doccano       .jsonl                      several annotators, probabilities, weights of labels
     labelstudio   .json                       weights of labels
-    conllu        .conllu                     several annotators, spans that overlap or cut a word, weights of labels,
+    conllu        .conllu                     several annotators, spans that overlap, weights of labels,
     columns       .conll .tsv .iob .bio       probabilities
     brat          a folder, .ann              several annotators, probabilities, weights of labels; ids other than T1
     spacy         .spacy                      several annotators, weights of labels, gaps and ids of spans
@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from math import isclose
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
@@ -36,6 +37,7 @@ from kernelfields.formats.annotated_texts import (
     Labelling,
     check_document,
     choose_labelling,
+    cut_tokens_at_spans,
     document_name,
     find_overlaps,
     get_tokens,
@@ -209,10 +211,26 @@ ANNOTATION_FORMATS = {
 
 
 def guess_annotation_format(path: PathName) -> str | None:
-    """Return the format of annotated texts for a file name, or None if there is none."""
+    """Return the format of annotated texts for a file name, or None for other names."""
     base = os.path.basename(os.fspath(path).rstrip("/")).lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     return next((name for name, kind in ANNOTATION_FORMATS.items() if ending in kind.endings), None)
+
+
+def has_raw_text(path: PathName) -> bool:
+    """Whether a file holds raw text: its name ends in .txt, or has no ending, and its lines are no rows.
+
+    Lines are rows if there are two or more with as many cells each, comments and empty lines left out.
+    """
+    place = Path(path)
+    if place.suffix.lower() not in (".txt", "") or not place.is_file():
+        return False
+    lines = [
+        line.split()
+        for line in place.read_bytes().splitlines()
+        if line.strip() and not line.startswith((b"#", b"-DOCSTART-"))
+    ]
+    return len(lines) < 2 or len(set(map(len, lines))) > 1
 
 
 def _find_format(path: PathName | None, name: str) -> AnnotationFormat:
@@ -328,6 +346,7 @@ def write_documents(
     """
     kind = _find_format(path, format)
     _check_options(kind.write, options)
+    documents = [_with_parts_of_words(document, kind) for document in documents]
     found = _find_losses(documents, kind, options)
     if found and not lossy:
         listed = "; ".join(map(str, found))
@@ -377,7 +396,15 @@ def find_losses(documents: Sequence[Document], format: str, **options: Any) -> l
     """
     kind = _find_format(None, format)
     _check_options(kind.write, options)
-    return _find_losses(documents, kind, options)
+    return _find_losses([_with_parts_of_words(document, kind) for document in documents], kind, options)
+
+
+def _with_parts_of_words(document: Document, kind: AnnotationFormat) -> Document:
+    """Return a document with words cut at the edges of spans, if its rows are written anew."""
+    if not kind.as_labels or document.duration is not None or set(document.kept) & {"columns", "conllu"}:
+        return document
+    tokens = cut_tokens_at_spans(document)
+    return document if tokens == get_tokens(document) else replace(document, tokens=list(tokens))
 
 
 def _find_losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
@@ -498,3 +525,8 @@ def _select_longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
         if all(span.end <= other.begin or other.end <= span.begin for other in chosen):
             chosen.append(span)
     return chosen
+
+
+def fit_to_words(document: Document) -> Document:
+    """Return a document with spans of whole words without overlaps; the longest spans are kept."""
+    return _remove_contents(document, ANNOTATION_FORMATS["conllu"], {"words", "overlap"})

@@ -145,7 +145,7 @@ def _parse_task(task: Any, where: str) -> Document:
     labellings = []
     for key in ("annotations", "predictions"):
         for entry in _get_field(task, key, list, where, None) or ():
-            labellings.append(_parse_task_labelling(entry, text, key == "predictions", where))
+            labellings.append(parse_labelling(entry, text, key == "predictions", where))
     meta = dict(_get_field(task, "meta", dict, where, None) or {})
     own = parse_own_parts(meta.pop(OWN, {}), where)
     known = {"id", "data", "annotations", "predictions", "meta"}
@@ -162,7 +162,7 @@ def _parse_task(task: Any, where: str) -> Document:
     return restore_extras(document, own)
 
 
-def _parse_task_labelling(entry: Any, text: str | None, predicted: bool, where: str) -> Labelling:
+def parse_labelling(entry: Any, text: str | None, predicted: bool, where: str) -> Labelling:
     """Return an annotation or prediction of Label Studio as a labelling."""
     spans: list[LabelledSpan] = []
     others, regions = [], {}
@@ -197,7 +197,7 @@ def _parse_task_labelling(entry: Any, text: str | None, predicted: bool, where: 
 
 
 def _convert_offsets(text: str, begin: int, end: int, shown: Any, where: str) -> tuple[int, int]:
-    """Return offsets in characters; Label Studio may count UTF-16 units, as browsers do."""
+    """Convert offsets in characters or UTF-16 units to offsets in characters."""
     if not isinstance(shown, str) or text[begin:end] == shown:
         return begin, end
     units = text.encode("utf-16-le")

@@ -30,7 +30,7 @@ from kernelfields.data.text_files import PathName, SequenceFileError, input_name
 from kernelfields.features.templates import Template, text_template
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.tokens import LONGEST_WORD, check_word
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 SEPARATORS = {"tab": "\t", "space": " "}
 _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
@@ -71,7 +71,7 @@ class ColumnSequence:
 
 
 class LabelledColumns:
-    """Sequences of rows and the column of their labels: ``label`` counts from 0; None if there is none.
+    """Sequences of rows and the column of their labels: ``label`` counts from 0; None without labels.
 
     A negative ``label`` counts from the last column. Without ``required``, the column of labels and those after it
     may be missing. ``n_columns``, if given, is how many there must be with the labels.
@@ -98,7 +98,7 @@ class LabelledColumns:
         dropped = not required and column is not None and column >= self.width
         if self.width != expected and not dropped:
             missing = f"; the labels, column {column} (from 0), are missing" if column == self.width else ""
-            found = counted(self.width, "column")
+            found = inflect(self.width, "column")
             raise SequenceFileError(f"{self.name} has {found}, expected {expected} as in the training file{missing}")
         if dropped or column is None:
             return None
@@ -115,7 +115,7 @@ class LabelledColumns:
         return [[row[self.label] for row in sequence.rows] for sequence in self.sequences]
 
     def choose_columns(self, columns: Sequence[int] | None) -> list[int]:
-        """Return the columns of features: the given ones, or all but the labels."""
+        """Return the columns of features: the given columns, or all but the labels."""
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -135,11 +135,11 @@ class LabelledColumns:
             if self.width < self.n_columns and max(template.columns, default=0) >= self.width:
                 read = ", ".join(map(str, sorted(template.columns)))
                 raise SequenceFileError(
-                    f"{self.name} has {counted(self.width, 'column')}, and the training file had {self.n_columns}: the "
+                    f"{self.name} has {inflect(self.width, 'column')}, and the training file had {self.n_columns}: the "
                     f"features of the model are made of columns {read} (from 0)"
                 )
             template.check_columns(self.width, self.label)
-            return template.features_of(sequence.rows for sequence in self.sequences)
+            return template.list_features(sequence.rows for sequence in self.sequences)
         chosen = self.choose_columns(columns)
         names = [str(column) for column in chosen]
         return [
@@ -226,6 +226,22 @@ class ColumnFile(SequenceFile):
         """
         return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
 
+    def read_inputs(self, sequences: list[ColumnSequence]) -> list:
+        """Return the inputs of other sequences, read by the options of the file.
+
+        Parameters
+        ----------
+        sequences : list of ColumnSequence
+            Rows with the columns of the file.
+
+        Returns
+        -------
+        list
+            Feature strings or feature dicts of each sequence.
+        """
+        columns = LabelledColumns(sequences, "the rows", self.reading["label"], required=False)
+        return columns.inputs(self.reading.get("template"), self.reading.get("features"))
+
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
         """Write the rows with further cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000.
 
@@ -249,7 +265,7 @@ def read_column_file(
     n_columns: int | None = None,
     labels_required: bool = True,
 ) -> ColumnFile:
-    """Read a column file; the options are those of formats/sequence_files.py."""
+    """Read a column file; see formats/sequence_files.py for the options."""
     sequences = list(read_columns(path, separator=separator))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
     reading: Reading = {"format": "columns", "separator": separator}
@@ -316,7 +332,7 @@ def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = Fals
                 done = None
             current.rows.append(cells)
             current.lines.append(number)
-        elif not _ends_sequence(line):
+        elif not _is_sequence_end(line):
             current.kept.append((len(current.rows), line))
         else:
             begins = line.startswith(_DOCUMENT_START)
@@ -401,7 +417,7 @@ class _ColumnFormat:
         """Yield the number, the text and the cells of each line; the cells are None unless it is a row."""
         inside, separator, n_columns = False, self.separator, self.n_columns
         for number, line in numbered:
-            if _ends_sequence(line):
+            if _is_sequence_end(line):
                 inside = False
                 yield number, line, None
                 continue
@@ -439,7 +455,7 @@ class _ColumnFormat:
             advice = "Cells are separated by tabs here; an empty cell counts."
         column = min(found, expected)
         problem = "there is none" if found < expected else f"{cells[column]!r:.40} is one too many"
-        columns = f"{counted(found, 'column')}, expected {expected} as in {self.authority}"
+        columns = f"{inflect(found, 'column')}, expected {expected} as in {self.authority}"
         return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
@@ -457,7 +473,7 @@ def _find_format(
     return head, layout if first is None else layout.with_first_row(*first)
 
 
-def _ends_sequence(line: str) -> bool:
+def _is_sequence_end(line: str) -> bool:
     """Whether a line ends a sequence: an empty line, or the beginning of a document."""
     return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
 

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import features_of, read_weighted
+from kernelfields.data.chunks import iterate_features, read_weighted
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.label_marks import label_texts
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
@@ -184,7 +184,7 @@ def _parse_weight(text: str) -> float:
 
 
 class _Attributes(dict[str, Attribute]):
-    """A cache of attributes by their text: a name or, if the weight is not 1, (name, weight).
+    """A cache of attributes by their text: a name or, unless the weight is 1, (name, weight).
 
     The same ones come again and again, so each is read once.
     """
@@ -209,7 +209,7 @@ class _Attributes(dict[str, Attribute]):
         return position  # type: ignore[return-value]  # of strings alone
 
     def place(self, cells: list[str]) -> str:
-        """Return the column of the wrong cell of a line, for messages; empty if no cell is wrong."""
+        """Return the column of the wrong cell of a line, for messages; empty if all cells are right."""
         for column, text in enumerate(cells):
             try:
                 self.label(text) if column == 0 else self[text]
@@ -257,7 +257,9 @@ def _write_position(position: object, written: _Escaped) -> list[str]:
     """Return the cells of a position."""
     if isinstance(position, list) and set(map(type, position)) <= {str}:
         return [written[name] for name in position]
-    return [written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)]
+    return [
+        written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in iterate_features(position)
+    ]
 
 
 def _write_label(label: object, written: _Escaped) -> str:

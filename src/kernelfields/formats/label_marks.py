@@ -159,7 +159,7 @@ def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) ->
 
 
 def label_texts(y: Sequence, unknown: str = UNKNOWN) -> list:
-    """Return partial labels of sequences as texts for a file; complete labels stay as they are."""
+    """Return partial labels of sequences as texts for a file; complete labels are unchanged."""
     if not any(entry is None or isinstance(entry, set | frozenset) for labels in y for entry in labels):
         return list(y)
     return [[label_text(entry, unknown) for entry in labels] for labels in y]

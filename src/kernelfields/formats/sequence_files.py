@@ -42,7 +42,7 @@ from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.label_marks import LONGEST_LABEL, check_label, check_marks, label_texts, partial_labels
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
-from kernelfields.formats.sequence_tables import read_table
+from kernelfields.formats.sequence_tables import read_header, read_table
 
 _ENDINGS = {
     "columns": ("", ".tsv", ".conll", ".iob", ".bio", ".txt", ".data"),
@@ -64,6 +64,8 @@ _DESCRIBED: dict[str, type | tuple[type, ...]] = {
     "sequence": str,
     "kinds": dict,
     "delimiter": str,
+    "time": str,
+    "time_features": list,
     "unknown_label": str,
     "label_sets": str,
 }
@@ -162,7 +164,11 @@ def read_sequences(
         raise ValueError(f"format {kind!r} {takes}, got {strange[0]}")
     if kind == "csv":
         if options.get("sequence") is None:
-            raise ValueError("format 'csv' needs sequence, the name of the column that separates sequences")
+            there = ", ".join(map(repr, read_header(path, str(options.get("delimiter") or ","))))
+            raise ValueError(
+                "CSV files need --sequence-column NAME, in Python sequence=NAME, the column that separates sequences: "
+                f"{input_name(path)} has the columns {there}"
+            )
         options = {"label": "label", **options}
     found = _READERS[kind](path, labels_required=labels_required, **options)
     if not found.X:

@@ -16,17 +16,22 @@ Fails: SequenceFileError naming file, line and column, also for values that are 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, nan
 
 import numpy as np
 
+from kernelfields.data.column_roles import column_roles
 from kernelfields.data.frames import NUMBER, TEXT, FeatureColumns, RowGroups
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
+from kernelfields.data.time_columns import TIME_FEATURES, read_times
+from kernelfields.data.time_columns import time_features as features_of_times
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.user_warnings import warn_user
+from kernelfields.numerics.wording import inflect
 
+_TAKE = "To take one as a feature, name it: --columns NAME,NAME of train, in Python features=[...]."
 #: Usual texts for a number that is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
@@ -64,6 +69,8 @@ def read_table(
     features: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
     delimiter: str = ",",
+    time: str | None = None,
+    time_features: Sequence[str] | None = None,
 ) -> SequenceTable:
     r"""Read sequences from a CSV table.
 
@@ -78,11 +85,16 @@ def read_table(
     labels_required : bool, default True
         Whether a table without that column is an error; else its labels are None.
     features : list of str, optional
-        The columns of inputs; all others by default.
+        The columns of inputs. By default all others but date-times, ids and what is one value in each sequence, which
+        a warning names.
     kinds : dict, optional
         "number" or "text" for columns by name, if that is not to be found out.
     delimiter : str, default ","
         What stands between cells.
+    time : str, optional
+        The column of date-times; the first one by default.
+    time_features : list of {"hour", "weekday", "step"}, optional
+        Numbers made of the column of date-times.
 
     Returns
     -------
@@ -107,6 +119,7 @@ def read_table(
     named = label
     if label is not None and not labels_required and label not in reader.header:
         label = None
+    found_here = features is None
     if features is None:
         features = [name for name in reader.header if name not in (sequence, label)]
     chosen = [sequence, *([] if label is None else [label]), *features]
@@ -116,9 +129,20 @@ def read_table(
         raise ValueError(f"kinds names the column {strange[0]!r}, which is not one of the features")
     reader.read(chosen, {sequence: "sequence", label: "label"}, may_be_empty=label)
     columns: FeatureColumns = {name: reader.feature(name, (kinds or {}).get(name)) for name in features}
-    found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
     groups = reader.groups(sequence)
+    if found_here:
+        roles = column_roles(columns, groups.codes)
+        time = roles.time if time is None else time  # type: ignore[assignment]  # columns of files are named by text
+        if roles.left_out:
+            if not roles.features and not time_features:
+                raise ValueError(f"{reader.name} has no columns of features. {roles.line(_TAKE)}")
+            warn_user(roles.line(_TAKE))
+        columns = {name: columns[name] for name in roles.features}
+    found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
     names: Reading = {"sequence": sequence, "label": named, "delimiter": delimiter}
+    if time_features:
+        names |= {"time": time, "time_features": list(time_features)}
+        columns = {**columns, **reader.make_time_columns(time, groups, time_features)}
     return SequenceTable(
         X=groups.inputs(columns),
         y=None if label is None else groups.cut(reader.cells(label)),
@@ -128,6 +152,11 @@ def read_table(
         groups=groups,
         lines=reader.lines,
     )
+
+
+def read_header(path: PathName, delimiter: str = ",") -> list[str]:
+    """Return the names of the columns of a table."""
+    return _Reader(path, delimiter).header
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
@@ -223,7 +252,7 @@ class _Reader:
             problem = f"column {self.header[found]!r} is missing"
         else:
             problem = f"column {expected} (from 0), {cells[expected]!r:.40}, is one too many"
-        return f"{problem}; found {counted(found, 'column')}, expected {expected} as in the header"
+        return f"{problem}; found {inflect(found, 'column')}, expected {expected} as in the header"
 
     def error(self, row: int, name: str, problem: str) -> SequenceFileError:
         """Return an error about a cell."""
@@ -235,7 +264,7 @@ class _Reader:
         return [cells[column] for cells in self.rows]
 
     def feature(self, name: str, kind: str | None) -> np.ndarray | list[str]:
-        """Return the numbers or texts of a column; an error for numbers mixed with marks of missing ones."""
+        """Return the numbers or texts of a column; an error for a mixture of numbers and marks."""
         if kind not in (None, NUMBER, TEXT):
             raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {kind!r}")
         cells = self.cells(name)
@@ -256,10 +285,28 @@ class _Reader:
             raise self.error(other[0], name, f"{first}{problem}. {advice}")
         return cells
 
+    def make_time_columns(
+        self, name: str | None, groups: RowGroups, wanted: Sequence[str]
+    ) -> dict[Hashable, np.ndarray]:
+        """Return columns of features computed from a column of date-times."""
+        if wrong := [each for each in wanted if each not in TIME_FEATURES]:
+            raise ValueError(f"features of times are {', '.join(TIME_FEATURES)}, got {wrong[0]!r}")
+        if name is None:
+            raise SequenceFileError(f"{self.name} has no column of date-times to make {', '.join(wanted)} of")
+        try:
+            times = read_times(self.cells(name))
+        except ValueError as error:
+            raise SequenceFileError(f"{self.name}: column {name!r}: {error}") from error
+        if times is None:
+            raise SequenceFileError(
+                f"{self.name}: column {name!r} holds no date-times that can be read: write them as 2024-05-31T13:00:00"
+            )
+        return dict(features_of_times(times, groups.codes, name, wanted).items())
+
     def groups(self, name: str) -> RowGroups:
         """Return the rows of every sequence by the ids in a column."""
         ids = self.cells(name)
-        groups = RowGroups.of(ids)
+        groups = RowGroups.group_rows(ids)
         if (row := groups.first_return()) is not None:
             end = max(before for before in range(row) if ids[before] == ids[row])
             problem = f"returns to {ids[row]!r:.60}, which ended in line {self.lines[end]}. Sort the rows."

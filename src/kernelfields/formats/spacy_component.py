@@ -1,7 +1,7 @@
 """A component of spaCy's pipelines that finds entities by a field, with exact probabilities.
 
     nlp = spacy.blank("en")
-    nlp.add_pipe("kernelfields", config={"model": "names.kfm"})
+    nlp.add_pipe("kernelfields", config={"model": "names.safetensors"})
     doc = nlp("Anna lives in Zurich")
     doc.ents                               the entities of predict_entities
     doc.spans["kernelfields"]              the same, with their probabilities in attrs["scores"]
@@ -27,14 +27,14 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.util import minibatch
 
 from kernelfields.files import load, save
-from kernelfields.models.wrapped_field import field_of
+from kernelfields.models.wrapped_field import get_field
 
 GROUP = "kernelfields"
 _MODEL_FILE = "model.kfm"
 
 
 class FieldComponent:
-    """Sets ``doc.ents`` and ``doc.spans["kernelfields"]`` by a fitted model of words.
+    """A component that sets ``doc.ents`` and ``doc.spans["kernelfields"]`` by a fitted model of words.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class FieldComponent:
             raise ValueError(f'no model{missing}; nlp.add_pipe("kernelfields", config={{"model": path}}) needs one')
         words = [[token for token in doc if not token.text.isspace()] for doc in docs]
         texts = [[token.text for token in tokens] for tokens in words]
-        found = field_of(self.model).predict_entities(texts)
+        found = get_field(self.model).predict_entities(texts)
         for doc, tokens, entities in zip(docs, words, found, strict=True):
             chosen = [entity for entity in entities if entity.probability >= self.least]
             spans = [Span(doc, tokens[one.begin].i, tokens[one.end - 1].i + 1, label=str(one.label)) for one in chosen]

@@ -108,7 +108,7 @@ def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
 
 
 def convert_doc(doc: Doc, name: str = "the Doc") -> Document:
-    """Return a Doc of spaCy as a document: its tokens without spaces, and its entities, spans or tags."""
+    """Convert a Doc of spaCy to a document: its tokens without spaces, and its entities, spans or tags."""
     words = [token for token in doc if not token.text.isspace()]
     tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
     own = parse_own_parts(doc.user_data.get(OWN, "{}"), name)

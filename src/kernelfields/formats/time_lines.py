@@ -95,7 +95,7 @@ _KINDS = {str: "text", float: "number", int: "count", bool: "flag"}
 
 
 def _parse_values(text: str) -> Iterator[tuple[int, str | float | bool]]:
-    """Yield line and value of the free-standing texts, numbers and flags; all else is a comment for Praat."""
+    """Yield line and value of texts, numbers and flags that stand alone; Praat ignores all else."""
     line, last = 1, 0
     for match in _PIECE.finditer(text):
         piece = match[0]

@@ -21,7 +21,8 @@ for what is too long.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from kernelfields.data.text_files import SequenceFileError
@@ -44,7 +45,7 @@ def check_word(length: int, where: str, noun: str = "word") -> None:
 
 
 def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: str) -> None:
-    """Raise SequenceFileError if a text has too many words, or too long ones."""
+    """Raise SequenceFileError if a text has too many words, or too long words."""
     if len(text) <= LONGEST_WORD:
         return
     for number, (begin, end) in enumerate(tokenize(text) if tokens is None else tokens):
@@ -87,3 +88,50 @@ def tokenize(text: str, tokenizer: Tokenizer | None = None) -> Iterator[tuple[in
             found = (begin, begin + len(found))
         position = found[1]
         yield found
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """A text and the (begin, end) of each of its words, in characters, which are code points.
+
+    Words of multiword tokens may share their place.
+    """
+
+    text: str
+    tokens: Sequence[tuple[int, int]]
+
+    def slice(self, begin: int, end: int) -> str:
+        """Return the text of the words from ``begin`` to before ``end``."""
+        return self.text[self.tokens[begin][0] : self.tokens[end - 1][1]] if begin < end else ""
+
+    def find_word(self, place: int) -> int | None:
+        """Return the word with characters on both sides of a place; None for edges and gaps."""
+        inside = (number for number, (begin, end) in enumerate(self.tokens) if begin < place < end)
+        return next(inside, None)
+
+    def split(self, number: int, at: int) -> TokenizedText:
+        """Return the text with a word cut in two after ``at`` characters."""
+        (begin, end), tokens = self.tokens[number], list(self.tokens)
+        return TokenizedText(
+            self.text, [*tokens[:number], (begin, begin + at), (begin + at, end), *tokens[number + 1 :]]
+        )
+
+    def join(self, number: int) -> TokenizedText:
+        """Return the text with a word and its successor joined."""
+        tokens = list(self.tokens)
+        whole = (tokens[number][0], tokens[number + 1][1])
+        return TokenizedText(self.text, [*tokens[:number], whole, *tokens[number + 2 :]])
+
+    def gaps(self, begin: int, end: int) -> list[str]:
+        """Return the text in front of each word from ``begin`` to ``end``, and behind the last."""
+        found = []
+        for number in range(begin, end + 1):
+            before = self.tokens[number - 1][1] if number else 0
+            after = self.tokens[number][0] if number < len(self.tokens) else len(self.text)
+            found.append(self.text[before:after] if before <= after else " ")
+        return found
+
+    @property
+    def words(self) -> list[str]:
+        """The words."""
+        return [self.text[begin:end] for begin, end in self.tokens]

@@ -1,4 +1,4 @@
-"""The steps of the package, each of which loads when it is asked for."""
+"""The steps of the package, each loaded at its first use."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Columns of the nodes of graphs beside the means of their neighbours' columns.
+"""Columns of graph nodes with the means of their neighbours' columns.
 
     x_v  ->  ( x_v,  (1 / |N(v)|) sum of x_w over w in N(v),  log(1 + |N(v)|) )
 
@@ -70,7 +70,7 @@ class Neighbours(InputStep):
         return np.hstack([rows, means, np.log1p(degrees)]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of columns, with new ones such as "neighbours' age".
+        """Return the names of columns, with new names such as "neighbours' age".
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Neighbours(InputStep):
         return [*names, *others, "log(1 + degree)"]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of the nodes' own columns, which stay.
+        """Return the indices of the nodes' own columns.
 
         Parameters
         ----------

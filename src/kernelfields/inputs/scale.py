@@ -126,7 +126,7 @@ class Scale(InputStep):
         return names
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places unchanged.
+        """Return the indices unchanged.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Scale(InputStep):
 
     @classmethod
     def from_setting(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return no steps: ``ScaleRule.fit`` decides.
+        """Return no steps: ``ScaleRule.fit`` learns a scale.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Group = ALONE) -> tu
     """
     counted = inputs[weights > 0]
     weights = weights[weights > 0]
-    total, joined = among.total, among.joined
+    total, joined = among.total, among.concatenate
     counts = joined(np.array([len(counted)]))
     if not counts.sum():
         return np.zeros(inputs.shape[1]), np.zeros(inputs.shape[1])
@@ -259,7 +259,7 @@ def uneven_spreads(inputs: Rows | None, weights: np.ndarray) -> tuple[float, flo
 
 @dataclass(frozen=True, eq=False)
 class ScaleRule:
-    """A rule for learning a scale: ``always``, or if spreads differ much.
+    """A rule for a scale: learnt ``always``, or only if spreads differ much.
 
     Columns that are ``kept`` stay as they come; those of one orbit, numbered by ``orbits`` (d,), are scaled alike. The
     rows may be those that this process has ``among`` others.
@@ -271,7 +271,7 @@ class ScaleRule:
     among: Group = ALONE
 
     def fit(self, table: Table) -> Sequence[Scale]:
-        """Return the scale of the columns; no step if they have one scale already, unless ``always``.
+        """Return the scale of the columns; no step if they have similar spreads, unless ``always``.
 
         Sparse rows stay as they are, as their zeros mean absence.
         """

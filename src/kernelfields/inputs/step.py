@@ -14,6 +14,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+#: The window of sequences whose columns are joined with statistics of windows, see window_statistics.py.
+STATISTICS = "statistics"
 #: Rows (N, d), dense or sparse.
 Rows = Any
 
@@ -127,7 +129,7 @@ class InputStep(ABC):
 
     @abstractmethod
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of columns after the step.
+        """Return the indices of columns after the step.
 
         Parameters
         ----------
@@ -192,7 +194,7 @@ class InputStep(ABC):
         return [cls(own=tuple(own))]
 
     def fit(self, table: Table) -> Sequence[InputStep]:
-        """Return the steps for rows: by default this one, which learns nothing.
+        """Return the steps for rows: by default the step itself, without learning.
 
         Parameters
         ----------
@@ -207,7 +209,7 @@ class InputStep(ABC):
         return [replace(self, categories=table.categories)]
 
     def undo(self, rows: Rows) -> Rows:
-        """Return transformed rows with the original values; added columns stay.
+        """Return transformed rows with the original values; added columns are kept.
 
         Parameters
         ----------

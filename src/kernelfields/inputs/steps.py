@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 import numpy as np
 
 from kernelfields.inputs import kinds
-from kernelfields.inputs.step import InputStep, Layout, Rows, Table
-from kernelfields.numerics.windows import STATISTICS
+from kernelfields.inputs.step import STATISTICS, InputStep, Layout, Rows, Table
 
 #: Steps of the package in the order in which they run, by their classes, and the settings that ask for them.
 KINDS: Mapping[str, Mapping[str, object]] = {
@@ -33,7 +32,7 @@ Kind = TypeVar("Kind", bound=type[InputStep])
 
 
 class OwnColumns(NamedTuple):
-    """Places of the columns that kernels read unchanged: of positions, nodes or table rows, and of factors."""
+    """Indices of the columns that kernels read unchanged: of positions, nodes or table rows, and of factors."""
 
     rows: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
@@ -103,7 +102,7 @@ class ColumnSteps:
             rows = step.undo(rows)
         return rows
 
-    def extended(self, further: ColumnSteps) -> ColumnSteps:
+    def with_steps(self, further: ColumnSteps) -> ColumnSteps:
         """Return these steps followed by others.
 
         Parameters
@@ -137,7 +136,7 @@ class ColumnSteps:
         return ColumnSteps({**self.tables, name: steps})
 
     def fit(self, tables: Mapping[Name, Table], categories: int = 0) -> ColumnSteps:
-        """Return fitted steps, each fitted to the output of the previous ones.
+        """Return fitted steps, each fitted to the output of the previous steps.
 
         Parameters
         ----------
@@ -199,7 +198,7 @@ class ColumnSteps:
         return len(self.names([""] * before, name))
 
     def columns(self, chosen: Sequence[int], n_columns: int, name: Name = None) -> np.ndarray:
-        """Return the places of columns of a table after all steps.
+        """Return the indices of columns of a table after all steps.
 
         Parameters
         ----------
@@ -243,7 +242,7 @@ class ColumnSteps:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The values of parameters that give these steps."""
+        """The parameter values that produce these steps."""
         return {name: value for step in self._all for name, value in step.setting.items()}
 
     @property
@@ -330,7 +329,7 @@ for _setting in KINDS.values():
 
 
 def _find_kinds(settings: Mapping[str, object] | None = None) -> list[type[InputStep]]:
-    """Return the classes of steps in their order, those that settings ask for or all."""
+    """Return the classes of steps in their order: the classes with a setting, or all."""
     own = [name for name, setting in KINDS.items() if settings is None or setting.items() <= settings.items()]
     of_users = [kind for kind in _REGISTERED.values() if settings is None or kind.setting.items() <= settings.items()]
     before, last = [name for name in own if name != "Scale"], [name for name in own if name == "Scale"]
@@ -347,5 +346,5 @@ def _rebuild_step(described: Mapping[str, Any], n_columns: int) -> list[InputSte
 
 
 def resolve_settings(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
-    """Return the steps for positions or nodes that the parameters of an estimator ask for."""
+    """Return the steps for positions or nodes by the parameters of an estimator."""
     return ColumnSteps({None: [step for kind in _find_kinds(settings) for step in kind.from_setting(own)]})

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from kernelfields.inputs.step import InputStep, Layout, Rows, described_columns
+from kernelfields.inputs.step import STATISTICS, InputStep, Layout, Rows, described_columns
 from kernelfields.numerics.window_statistics import WIDTHS, statistic_names, window_statistics
-from kernelfields.numerics.windows import STATISTICS
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +51,7 @@ class WindowStatistics(InputStep):
         return np.hstack([numbers, *made, categories]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of columns, with new ones such as "mean 15 of temperature".
+        """Return the names of columns, with new names such as "mean 15 of temperature".
 
         Parameters
         ----------
@@ -69,7 +68,7 @@ class WindowStatistics(InputStep):
         return [*names[:n_numbers], *statistic_names(seen), *names[n_numbers:]]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of the positions' own columns; categories are last.
+        """Return the indices of the positions' own columns; categories are last.
 
         Parameters
         ----------
@@ -86,7 +85,7 @@ class WindowStatistics(InputStep):
         added = len(self.names([""] * n_columns)) - n_columns
         return np.where(chosen < n_columns - self.categories, chosen, chosen + added)
 
-    def arithmetic(self, rows: Any) -> Any:
+    def arithmetic(self, rows: Any) -> NoReturn:
         """Raise ValueError: a graph of operators has no windows.
 
         Parameters
