@@ -91,17 +91,25 @@ def posterior_here(name, partly=False, weights=None):
     return LogPosterior(sample.datafit(designs))
 
 
+def sentences_of_all(datafit):
+    """Return what inference reports in all processes."""
+    found = datafit.likelihood.warnings
+    for partners in datafit.partners:
+        found = partners.sentences(found)
+    return found
+
+
 def answers(posterior):
     """Return what a posterior says: everything that solvers and certificates ask it for."""
     theta, direction = 0.4 * np.random.default_rng(1).normal(size=(2, posterior.size))
-    point = posterior.at(theta)
-    line = posterior.along(point, Direction(direction))
+    point = posterior.make_point(theta)
+    line = posterior.make_line(point, Direction(direction))
     found = {
         "value": point.value,
         "gradient": point.gradient,
         "value at zero": posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero),
         "metric": posterior.metric.at_start,
-        "metric at a point": posterior.metric.near(posterior.trials.curvature_diagonals(point)),
+        "metric at a point": posterior.metric.estimate_curvature(posterior.trials.curvature_diagonals(point)),
         "line": np.array([*line(0.3), line.reach]),
         "far away": posterior.convex and line(1e200)[0] == np.inf,
         "kind": (posterior.convex, posterior.approximation, has_raw_inputs(posterior), str(posterior.dtype)),
@@ -110,16 +118,16 @@ def answers(posterior):
         "pivots": [getattr(design.term.subspace, "indices", None) for design in posterior.datafit.designs],
         "weights": Completion(posterior.datafit).item_weights,
         "passes": posterior.passes,
-        "warnings": posterior.datafit.group.sentences(posterior.datafit.likelihood.warnings),
-        "all features": np.concatenate([part.ravel() for part in posterior.blocks.expanded(theta)]),
+        "warnings": sentences_of_all(posterior.datafit),
+        "all features": np.concatenate([part.ravel() for part in posterior.blocks.expand(theta)]),
     }
     for index in range(len(posterior.blocks)):
-        found[f"outside {index}"] = posterior.datafit.outside.bound(point.evaluation.residual, index)
-        found[f"left out {index}"] = posterior.datafit.outside.largest(index)
+        found[f"outside {index}"] = posterior.datafit.outside_span.bound(point.evaluation.residual, index)
+        found[f"left out {index}"] = posterior.datafit.outside_span.largest(index)
     if posterior.approximation is None:
         found["Hessian product"] = posterior.hessian_product(point, direction)[0]
         for index in range(len(posterior.blocks)):
             found[f"curvature {index}"] = posterior.curvature_block(point, index)
     if not posterior.convex:
-        found["completed"] = frozen_posterior(posterior, theta).at(0.5 * theta).gradient
+        found["completed"] = frozen_posterior(posterior, theta).make_point(0.5 * theta).gradient
     return found

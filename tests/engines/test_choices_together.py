@@ -117,6 +117,22 @@ def test_all_parameters_are_chosen_for_parts_as_for_lists(processes, name):
     compare(processes, name)
 
 
+def chosen_for_lists(collective):
+    """Return what was chosen for lists of which four folds share their features, and its losses."""
+    X, y = numbers(30, 102)
+    crf = ChainCRF("rbf", scale=False, **{**FEW, "rank": 20}).set_params(window=1)
+    crf.set_params(engine="threads" if collective is None else Together()).fit(X, y)
+    return {str(trial.settings): trial.log_loss for trial in crf.choices_.trials}
+
+
+@pytest.mark.slow
+def test_processes_choose_for_lists_what_one_chooses(processes):
+    expected = chosen_for_lists(None)
+    assert len(expected) > 2
+    for found in processes(chosen_for_lists):
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
 def spread_there(collective, weighed):
     X, _ = rows()
     X[:, 1] = np.where(np.arange(len(X)) == 7, 3.0, 0.0)

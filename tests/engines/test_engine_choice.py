@@ -9,12 +9,11 @@ from conforming_engines import sequences
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques, RingCRF
 from kernelfields.data import Chains, OrderCliques, SkipCliques
 from kernelfields.engines import Threads, Torch, choice
-from kernelfields.engines.choice import resolve_engine
+from kernelfields.engines.choice import Partitions, resolve_engine
 from kernelfields.engines.together.placing import DataInParts
-from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import Linear
 from kernelfields.numerics.group import ALONE
 
@@ -62,14 +61,13 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
         ({"cliques": [NodeCliques(), EdgeCliques()]}, True),
         ({"cliques": [NodeCliques("linear", support="observed"), EdgeCliques()]}, False),
         ({"cliques": [NodeCliques(), SkipCliques(lag=2)]}, False),
-        ({"cliques": StructureSearch([SkipCliques()])}, False),
     ],
 )
 def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, settings, anywhere):
     asked = []
     monkeypatch.setattr(choice, "_device_pays", lambda: asked.append(True))
     crf = ChainCRF(kernel="linear", rank=None, prior_variance=1.0, **settings)
-    crf._engine(Chains(np.zeros((10_000, 1)), np.array([0, 10_000])))
+    crf._engine(Chains(np.zeros((20_000, 1)), np.arange(0, 20_001, 100)))
     assert asked == [True] * anywhere
 
 
@@ -77,9 +75,30 @@ def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, se
 def test_auto_leaves_features_that_stay_sparse_to_threads(monkeypatch, kernel, anywhere):
     asked = []
     monkeypatch.setattr(choice, "_device_pays", lambda: asked.append(True))
-    chains = Chains(csr_array((10_000, 4)), np.array([0, 10_000]))
+    chains = Chains(csr_array((20_000, 4)), np.arange(0, 20_001, 100))
     ChainCRF(kernel=kernel, rank=None)._engine(chains)
     assert asked == [True] * anywhere
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rank", "length", "name"),
+    [
+        (ChainCRF, 100, 2 * 10**6, "threads"),
+        (ChainCRF, 1000, 2 * 10**6, "threads"),
+        (ChainCRF, 1000, 100_000, "torch"),
+        (ChainCRF, 100, 20, "torch"),
+        (RingCRF, 100, 2 * 10**6, "torch"),
+    ],
+)
+def test_auto_takes_no_device_for_chains_whose_steps_would_cost_more_than_features_save(
+    monkeypatch, estimator, rank, length, name
+):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(Torch, "check", lambda self: None)
+    offsets = np.arange(0, 2 * 10**6 + 1, length)
+    chains = Chains(np.broadcast_to(0.0, (2 * 10**6, 1)), offsets)
+    assert estimator("rbf", rank=rank)._engine(chains).name == name
 
 
 def test_auto_takes_a_device_only_for_large_features(monkeypatch):
@@ -161,9 +180,10 @@ def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name
 
 @pytest.mark.parametrize("engine", ["threads", "torch", Threads()], ids=str)
 def test_data_that_lie_on_a_cluster_are_not_for_other_engines(engine):
-    message = f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        IN_PARTS.engine(engine)
+    message = f"X is a Dask collection: use engine='dask' or 'auto', or pass X.compute(), got engine={engine!r}"
+    for given in ((Partitions([0], [X]), y), (X, Partitions([0], [y]))):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            ChainCRF(engine=engine).fit(*given)
 
 
 def test_automatic_choice_takes_the_cluster_where_data_lie():

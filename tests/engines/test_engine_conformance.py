@@ -59,7 +59,7 @@ def test_values_and_gradients_agree(pair):
     (reference, _), (posterior, _) = pair
     for seed in range(3):
         theta = theta_of(reference, seed)
-        ours, theirs = reference.at(theta), posterior.at(theta)
+        ours, theirs = reference.make_point(theta), posterior.make_point(theta)
         assert theirs.value == pytest.approx(ours.value, rel=EXACT)
         scale = np.abs(ours.gradient).max()
         np.testing.assert_allclose(theirs.gradient, ours.gradient, rtol=0, atol=EXACT * scale)
@@ -67,7 +67,7 @@ def test_values_and_gradients_agree(pair):
 
 def test_hessian_products_agree(pair):
     (reference, _), (posterior, _) = pair
-    ours, theirs = (each.at(theta_of(reference, 0)) for each in (reference, posterior))
+    ours, theirs = (each.make_point(theta_of(reference, 0)) for each in (reference, posterior))
     vector = theta_of(reference, 1)
     expected, _ = reference.hessian_product(ours, vector)
     product, _ = posterior.hessian_product(theirs, vector)
@@ -76,7 +76,7 @@ def test_hessian_products_agree(pair):
 
 def test_curvature_blocks_agree(pair):
     (reference, _), (posterior, _) = pair
-    ours, theirs = (each.at(theta_of(reference, 2)) for each in (reference, posterior))
+    ours, theirs = (each.make_point(theta_of(reference, 2)) for each in (reference, posterior))
     for index in range(len(reference.blocks)):
         expected = reference.curvature_block(ours, index)
         block = posterior.curvature_block(theirs, index)
@@ -90,18 +90,18 @@ def test_lines_agree(pair):
     (reference, _), (posterior, _) = pair
     values = []
     for each in (reference, posterior):
-        point = each.at(theta_of(reference, 3))
-        line = each.along(point, Direction(-point.gradient / np.linalg.norm(point.gradient)))
+        point = each.make_point(theta_of(reference, 3))
+        line = each.make_line(point, Direction(-point.gradient / np.linalg.norm(point.gradient)))
         values.append([*line(0.3), *line(0.01), line.reach, line.point(0.3).value])
     np.testing.assert_allclose(values[1], values[0], rtol=10 * EXACT)
 
 
 def test_what_lies_outside_the_span_agrees(pair):
     (reference, _), (posterior, _) = pair
-    residuals = [each.at(theta_of(reference, 4)).evaluation.residual for each in (reference, posterior)]
+    residuals = [each.make_point(theta_of(reference, 4)).evaluation.residual for each in (reference, posterior)]
     for index, each in enumerate(reference.datafit.designs):
         bounds = [
-            datafit.outside.bound(residual, index)
+            datafit.outside_span.bound(residual, index)
             for datafit, residual in zip((reference.datafit, posterior.datafit), residuals, strict=True)
         ]
         assert bounds[1] == pytest.approx(bounds[0], rel=1e-8, abs=1e-10)
@@ -158,7 +158,7 @@ def test_the_objective_of_every_estimator_agrees(device, reference, name, partly
     assert (theirs.convex, theirs.approximation) == (ours.convex, ours.approximation)
     vector = theta_of(ours, 0)
     for seed in (1, 2):
-        a, b = ours.at(theta_of(ours, seed)), theirs.at(theta_of(ours, seed))
+        a, b = ours.make_point(theta_of(ours, seed)), theirs.make_point(theta_of(ours, seed))
         assert b.value == pytest.approx(a.value, rel=CLOSE)
         np.testing.assert_allclose(b.gradient, a.gradient, rtol=0, atol=CLOSE * np.abs(a.gradient).max())
     assert theirs.datafit.likelihood.value_at_zero == pytest.approx(ours.datafit.likelihood.value_at_zero, rel=CLOSE)

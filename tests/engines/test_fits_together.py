@@ -146,8 +146,8 @@ def with_criteria(collective, name, collected):
     training, sample, designs = parts_of_fit(estimator, *given, None, engine)
     posterior = LogPosterior(Completion(sample.datafit(designs)).with_criteria(training.run.steps[0].criteria))
     theta = 0.3 * np.random.default_rng(0).normal(size=posterior.size)
-    point, frozen = posterior.at(theta), frozen_posterior(posterior, theta).at(0.5 * theta)
-    line = posterior.along(point, type("Straight", (), {"theta": theta, "potentials": None}))
+    point, frozen = posterior.make_point(theta), frozen_posterior(posterior, theta).make_point(0.5 * theta)
+    line = posterior.make_line(point, type("Straight", (), {"theta": theta, "potentials": None}))
     return {
         "value": point.value,
         "gradient": point.gradient,
@@ -213,15 +213,15 @@ def verbs(collective):
         collective.total(own),
         collective.total([np.full((2, 2), own), collective.rank, own]),
         collective.total(np.full(3, own, dtype=np.float32)),
-        collective.gathered({"rank": collective.rank}),
+        collective.gather({"rank": collective.rank}),
         collective.largest(own),
-        collective.joined(np.full(collective.rank + 1, own)),
+        collective.concatenate(np.full(collective.rank + 1, own)),
         collective.find_share([1, 2]),
-        collective.same_random(np.random.default_rng(collective.rank)).random(),
+        collective.gather(np.random.default_rng(collective.rank))[0].random(),
         collective.total([]),
-        [collective.passed_on(number + collective.rank) for number in (3, 5)],
+        [collective.broadcast(number + collective.rank) for number in (3, 5)],
         collective.total_and_largest([own, np.ones(2)], -own),
-        collective.gathered(np.full(1000 + collective.rank, own))[1].sum(),
+        collective.gather(np.full(1000 + collective.rank, own))[1].sum(),
     )
 
 
@@ -281,7 +281,7 @@ def test_a_pass_takes_one_sum_of_the_gradient_and_one_of_each_trial(processes):
 
 def rounds_otherwise(collective):
     for difference in (1e-16, 1e-15):
-        collective.reached(np.full(3, 1.0 + collective.rank * difference))
+        collective.save_iteration(np.full(3, 1.0 + collective.rank * difference))
         collective.total(1.0)
 
 
@@ -334,7 +334,7 @@ def does_not_answer(collective, port):
     if collective.rank == 0:
         with pytest.raises(Parted, match="a process that fits together with this one has gone"):
             again.total(1.0)
-    collective.gathered(None)
+    collective.gather(None)
     again.close()
 
 

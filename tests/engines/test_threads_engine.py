@@ -46,7 +46,7 @@ def test_scores_and_pull_back_are_adjoint(kind, labels, with_factor):
     given = {"dense": Z, "sparse": sp.csr_array(Z), "constant": None}[kind]
     each = clique_features("any", given, labels=labels, factor=A if with_factor else None)
     assert each.shape == (Z.shape[1], A.shape[1])
-    assert each.tied_everywhere == (kind == "constant")
+    assert each.is_constant == (kind == "constant")
     assert each.stored_values == {"dense": 24, "sparse": np.count_nonzero(Z), "constant": 0}[kind]
     V, R = rng.normal(size=each.shape), rng.normal(size=(len(Z), n))
     np.testing.assert_allclose(each.scores(V), Z @ V @ A.T, atol=1e-14)
@@ -203,3 +203,19 @@ def test_some_sequences_have_the_features_that_all_have():
     np.testing.assert_array_equal(part.data.labels, chains.subset(items).labels)
     assert whole.part(designs, slice(None, None, 5), 5)[0].data.weights.tolist() == [5.0] * 10
     assert chain_sample(chains, 3, engine=Threads("1GB")).part(designs, items) is None
+
+
+def test_long_sequences_are_cut_where_their_labels_may_end_and_begin():
+    random, names = np.random.default_rng(0), np.array(["B", "I", "O"])
+    labels = np.tile([0, 1, 1, 2], 10)
+    chains = Chains(
+        random.normal(size=(43, 2)), np.array([0, 40, 43]), np.append(labels, [2, 0, 1]), np.array([2.0, 1.0])
+    )
+    masks = resolve_constraints("BIO", names)
+    sample = Threads().place(chains, FamilySpec("chain", 3, masks=masks), SampleSettings(workers=Workers(1)))
+    part, _ = sample.part([], slice(None), longest=20)
+    assert part.data.lengths.tolist() == [7, 4, 4, 5, 7, 4, 4, 5, 3]
+    assert part.data.weights.tolist() == [2.0] * 8 + [1.0]
+    np.testing.assert_array_equal(part.data.labels, chains.labels)
+    assert (masks.start[part.data.labels[part.data.starts]] == 0.0).all()
+    assert sample.part([], slice(None), longest=40)[0].data.lengths.tolist() == [40, 3]

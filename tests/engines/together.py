@@ -28,9 +28,9 @@ class Together(Engine):
         """The engine of a process by itself."""
         return self.workers or Threads()
 
-    def same_random(self, random):
-        """Return the generator of the first process."""
-        return RUNNING.get().same_random(random)
+    def broadcast(self, value):
+        """Return the value of the first process."""
+        return RUNNING.get().gather(value)[0]
 
     def place(self, data, spec, settings):
         """Return the part of this process."""

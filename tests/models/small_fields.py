@@ -29,7 +29,9 @@ def plain_potentials(model, inputs):
     family = field.family(data)
     potentials = family.zeros()
     for term in field.terms:
-        family.arrangement.add_scores(potentials, term.placement(data), term.scores_of(term.features(data), term.known))
+        family.arrangement.add_scores(
+            potentials, term.placement(data), term.compute_scores(term.features(data), term.known)
+        )
     return potentials
 
 

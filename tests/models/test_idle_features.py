@@ -77,9 +77,9 @@ def test_answers_of_many_rows_are_those_of_the_field_in_memory(tmp_path):
 
 
 def test_a_file_of_an_older_version_answers_and_does_not_go_on(observed, tmp_path):
-    document = observed.to_document()
+    document = observed._to_document()
     del document["idle"], document["settings"]
-    older = ChainCRF.from_document(document)
+    older = ChainCRF._from_document(document)
     data = one_feature_matters(5, seed=2)
     for mine, theirs in zip(observed.predict_marginals(data[0]), older.predict_marginals(data[0]), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)

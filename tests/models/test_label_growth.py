@@ -10,10 +10,10 @@ from kernelfields import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.basis import ConstantSubspace, PivotSubspace
 from kernelfields.data import DurationCliques, GraphFactors, OrderCliques
 from kernelfields.kernels import RBF, Constant
-from kernelfields.models.build import resolved_clique
+from kernelfields.models.build import resolve_clique
 from kernelfields.models.choices import Choices
 from kernelfields.models.continuation import Continuation
-from kernelfields.models.label_growth import LabelGrowth, separates_labellings
+from kernelfields.models.label_growth import LabelGrowth, has_separate_coordinates
 from kernelfields.objective.term import Term, label_factor
 
 #: Of labels b, d and e there come a and c.
@@ -28,7 +28,7 @@ CONSTANT = {
 
 
 def fitted_term(clique, rank=1, seed=0):
-    clique, random = resolved_clique(clique), np.random.default_rng(seed)
+    clique, random = resolve_clique(clique), np.random.default_rng(seed)
     subspace = ConstantSubspace(Constant(1.0))
     if rank > 1:
         subspace = PivotSubspace(RBF(1.0), random.normal(size=(rank, 2)), np.eye(rank), np.arange(rank))
@@ -42,7 +42,7 @@ def test_scores_of_old_labellings_stay_and_those_with_new_labels_are_zero(clique
     term = fitted_term(clique, 1 if clique.kernel is None else 4)
     grown = GROWTH.term(term)
     k = term.labels_per_clique
-    scores, before = grown.in_labels(grown.known), term.in_labels(term.known)
+    scores, before = grown.to_labellings(grown.known), term.to_labellings(term.known)
     for number, labelling in enumerate(itertools.product("abcde", repeat=k)):
         old = ["bde".find(label) for label in labelling]
         expected = before[:, np.ravel_multi_index(old, (3,) * k)] if min(old) >= 0 else 0.0
@@ -55,7 +55,7 @@ def test_one_table_of_all_labels_is_that_of_new_ones():
     term = fitted_term(DurationCliques(RBF(1.0), shared=True, max_duration=4), 4)
     grown = GROWTH.term(term)
     assert np.array_equal(grown.known, term.known)
-    assert np.allclose(grown.in_labels(grown.known), term.in_labels(term.known)[:, :1])
+    assert np.allclose(grown.to_labellings(grown.known), term.to_labellings(term.known)[:, :1])
 
 
 @pytest.mark.parametrize("name", CONSTANT)
@@ -83,7 +83,7 @@ def test_precisions_measure_old_scores_as_before_and_new_ones_by_the_prior(name)
 
 
 def test_diagonals_are_kept_where_labellings_have_coordinates_of_their_own():
-    kept = {name: separates_labellings(fitted_term(clique)) for name, clique in CONSTANT.items()}
+    kept = {name: has_separate_coordinates(fitted_term(clique)) for name, clique in CONSTANT.items()}
     assert kept == {
         "starts": False,
         "transitions": True,

@@ -182,8 +182,9 @@ def test_curvature_adds_up(first):
 def test_a_kernel_that_is_left_to_the_data_is_one_that_can_go_on(kind):
     """Where a linear function predicts best, and where there are names beside numbers: batches need pivots."""
     random = np.random.default_rng(0)
-    inputs = [random.normal(size=(10, 2)) for _ in range(30)]
-    labels = [np.where(x @ [2.0, -1.0] + random.logistic(size=10) > 0, "a", "b") for x in inputs]
+    slopes = 1.5 * random.normal(size=10)
+    inputs = [random.normal(size=(10, 10)) for _ in range(40)]
+    labels = [np.where(x @ slopes + random.logistic(size=10) > 0, "a", "b") for x in inputs]
     if kind == "categories":
         inputs = [[{"level": row[0], f"colour{row[1] > 0}": 1.0} for row in x] for x in inputs]
         with pytest.raises(ValueError, match="kernel='auto' is 'linear' for such inputs, and partial_fit"):

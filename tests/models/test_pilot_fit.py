@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, Mult
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.choices import Choices, Trial
+from kernelfields.models.item_losses import ItemLosses
 from kernelfields.models.pilot_fit import MOST_POSITIONS, Pilot, Stage
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import PositionLoss, position_loss
+from kernelfields.numerics import Workers
 
 
 def packed(lengths, n_labels=3, weights=None):
@@ -119,24 +123,40 @@ def test_a_position_that_is_thought_impossible_costs_as_in_scikit_learn():
     assert position_loss(table, labels).loss == pytest.approx(log_loss(labels, table), rel=1e-6)
 
 
+@dataclass
+class Found:
+    """The loss on folds up to a number."""
+
+    loss: PositionLoss
+    number: int
+    undone: list
+
+    def undo(self):
+        self.undone.append(self.number)
+
+
 class Raced(Pilot):
     """Candidates whose losses on one fold, on two and so on are given."""
 
-    def __init__(self, losses):
-        super().__init__(None, (4, 0), print)
-        self.losses = losses
+    def __init__(self, losses, n_threads=1):
+        super().__init__(None, (4, 0), print, Workers(n_threads))
+        self.losses, self.undone = losses, []
 
-    def _fit(self, settings, tried, number):
-        tried.judged.append(PositionLoss(self.losses[settings["kernel"]][number], 1.0, 0.5))
-        assert len(tried.judged) == number + 1
+    def _attempt(self, settings, number):
+        return Found(PositionLoss(self.losses[settings["kernel"]][number], 1.0, 0.5), number, self.undone)
+
+    def _judge(self, tried, attempt):
+        tried.judged.append(attempt.loss)
+        assert len(tried.judged) == attempt.number + 1
 
     def n_fits(self, kernel):
         return len(self._found[False][(("kernel", kernel),)].judged)
 
 
-def test_candidates_that_are_far_behind_on_some_folds_are_not_fitted_on_others():
+@pytest.mark.parametrize(("n_threads", "undone"), [(1, []), (2, []), (3, [2, 2]), (16, [1, 2, 3, 2, 3, 2, 3])])
+def test_candidates_that_are_far_behind_on_some_folds_are_not_fitted_on_others(n_threads, undone):
     losses = {"best": [1.2, 1.1, 1.0, 1.05], "near": [1.1, 1.15, 1.1, 1.1], "far": [1.5, 1.5, 1.5, 1.5]}
-    pilot = Raced({**losses, "later": [1.0, 1.6, 0.0, 0.0], "after": [1.2, 1.3, 0.0, 0.0]})
+    pilot = Raced({**losses, "later": [1.0, 1.6, 0.0, 0.0], "after": [1.2, 1.3, 0.0, 0.0]}, n_threads)
     pilot.race([{"kernel": name} for name in losses])
     assert [pilot.n_fits(name) for name in losses] == [4, 4, 1]
     # As much above the best on all folds as on the first one.
@@ -147,6 +167,40 @@ def test_candidates_that_are_far_behind_on_some_folds_are_not_fitted_on_others()
     # One step along a path is left sooner than candidates of other kinds.
     assert pilot.loss({"kernel": "after"}, before={"kernel": "best"}) == pytest.approx(1.3 + 1.05 - 1.1)
     assert {trial.settings["kernel"] for trial in pilot.trials} == {*losses, "later", "after"}
+    dropped = {trial.settings["kernel"] for trial in pilot.trials if trial.dropped}
+    assert dropped == {"far", "later", "after"}
+    assert all(("dropped after some folds" in str(trial)) == trial.dropped for trial in pilot.trials)
+    # What threads have fitted ahead is as if it had not been.
+    assert pilot.undone == undone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_sequences", [60, 400], ids=["four folds", "one fold"])
+def test_threads_change_no_digit_of_what_is_chosen_and_no_line_of_what_is_told(n_sequences, capsys):
+    X, y = strong(n_sequences, noise=0.3)
+    told, chosen = [], []
+    for n_jobs in (1, 2, 6):
+        crf = ChainCRF(n_jobs=n_jobs, random_state=0, verbose=1).fit(X, y)
+        lines = "".join(capsys.readouterr()).splitlines()
+        told.append([line.split(", about")[0] for line in lines if "candidate" in line or "log-loss" in line])
+        chosen.append((crf.choices_.chosen, [(trial.settings, trial.log_loss) for trial in crf.choices_.trials]))
+    assert told[0]
+    assert told[1] == told[2] == told[0]
+    assert chosen[1] == chosen[2] == chosen[0]
+
+
+def test_an_interrupt_ends_fits_that_have_not_begun(monkeypatch):
+    begun = []
+
+    def interrupted(stage, variance):
+        begun.append(variance)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stage, "predicted", interrupted)
+    X, y = strong()
+    with pytest.raises(KeyboardInterrupt):
+        ChainCRF(n_jobs=2, random_state=0).fit(X, y)
+    assert len(begun) < 8
 
 
 @pytest.mark.slow
@@ -241,7 +295,7 @@ def test_columns_come_to_one_scale_where_held_out_data_gain_by_it(kernel, data, 
     model = KernelClassifier(kernel, random_state=0).fit(X[:200], y[:200])
     assert model.scale_ == scaled
     assert model.choices_.chosen["scale"] == scaled
-    assert {trial.settings["scale"] for trial in model.choices_.trials} == {False, True}
+    assert {trial.settings["scale"] for trial in model.choices_.trials if "scale" in trial.settings} == {False, True}
     plain = KernelClassifier(kernel, scale=scaled, random_state=0).fit(X[:200], y[:200])
     assert model.score(X[200:], y[200:]) >= plain.score(X[200:], y[200:]) - 0.03
 
@@ -298,6 +352,28 @@ def test_choices_are_a_table_with_the_least_loss_first():
     ]
 
 
+def test_why_the_choice_is_not_the_setting_of_least_loss_is_said():
+    chosen = {"kernel": "rbf", "prior_variance": 1.0}
+    others = [
+        Trial({**chosen, "prior_variance": variance}, 0.8, loss) for variance, loss in ((10.0, 0.498), (100.0, 0.499))
+    ]
+    peers = [Trial({**chosen, "pilot_rank": 600}, 0.9, 0.3), Trial({**chosen, "with_edges": False}, 0.5, 0.9)]
+    said = Choices(chosen, (Trial(chosen, 0.8, 0.5), *others, *peers)).advice()
+    bounded = (
+        "of kernels that differ by less than held-out items do, a bounded one is taken, which falls back to the "
+        "shares of the labels far from the training data"
+    )
+    assert said == [
+        "2 settings have less loss than the choice: settings are tried from the simplest on, and one is left "
+        f"for another that gains at least 0.005; {bounded}"
+    ]
+    assert Choices(chosen, (Trial(chosen, 0.8, 0.03), Trial(others[0].settings, 0.8, 0.0299))).advice() == [
+        "one setting has less loss than the choice: settings are tried from the simplest on, and one is left "
+        f"for another that gains at least 0.0003; {bounded}"
+    ]
+    assert Choices(chosen, (Trial(chosen, 0.8, 0.497), *others, *peers)).advice() == []
+
+
 def test_what_brings_nothing_and_what_predicts_better_is_said():
     chosen = {"window": 1, "kernel": "rbf", "prior_variance": 1.0}
     field = Trial(chosen, 0.7, 0.5, temperature=3.0)
@@ -331,7 +407,67 @@ def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates()
     X, y = strong(30, noise=0.3)
     trials = ChainCRF(random_state=0).fit(X, y).choices_.trials
     assert sum(trial.settings.get("with_edges", True) is False for trial in trials) == 1
-    assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
+    assert {trial.settings.get("classifier") for trial in trials} == {None, "forest", "shares of the labels"}
+
+
+class WithItems(Raced):
+    """Candidates whose losses on four items, held out one after the other, are given by their kernel."""
+
+    def _attempt(self, settings, number):
+        loss = self.losses[settings["kernel"]][number] + (0.05 if settings["prior_variance"] == 1.0 else 0.0)
+        return Found(PositionLoss(loss, 1.0, 0.5), number, self.undone)
+
+    def _judge(self, tried, attempt):
+        losses = np.full(10, attempt.loss.loss)
+        tried.items.append(ItemLosses.from_positions(np.full(10, attempt.number), losses, np.ones(10)))
+        tried.judged.append(PositionLoss(float(np.mean([each.losses.mean() for each in tried.items])) / 10, 1.0, 0.5))
+
+
+@pytest.mark.parametrize(("laplacian", "taken"), [([0.1, 0.9, 0.2, 0.1], "laplacian"), ([0.5, 0.6, 0.4, 0.5], "rbf")])
+def test_a_bounded_kernel_is_left_only_for_one_that_predicts_most_items_better(laplacian, taken):
+    """A linear function has the least loss. Of four items one alone is predicted worse by the Laplacian kernel."""
+    losses = {"linear": [0.01, 0.02, 0.01, 0.02], "rbf": [0.9, 0.05, 0.01, 0.02], "laplacian": laplacian}
+    pilot, columns = WithItems(losses), [{"scale": False}]
+    best = pilot.best(columns, list(losses), path=True, by_items=True)
+    assert best == {"scale": True, "kernel": taken, "prior_variance": 0.1}
+    assert pilot.best(columns, list(losses), path=True, by_items=False)["kernel"] == "linear"
+
+
+def noise(n_sequences=12):
+    """Inputs that say nothing about the labels."""
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(30, 3)) for _ in range(n_sequences)]
+    return X, [random.integers(2, size=30) for _ in X]
+
+
+def test_inputs_that_do_not_predict_new_items_are_warned_of():
+    X, y = noise()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        crf = ChainCRF(random_state=0).fit(X, y)
+    said = [str(each.message) for each in caught]
+    assert any("held-out items better than the shares of the labels: log-loss 0.6" in each for each in said)
+    assert any(line.startswith("no candidate predicts held-out items better") for line in crf.choices_.advice())
+
+
+def test_one_recording_is_held_out_in_pieces_and_the_choices_say_so(tmp_path):
+    X, y = strong(1, 400)
+    crf = ChainCRF("rbf", random_state=0).fit(X, y)
+    assert crf.choices_.n_pieces == 20
+    assert "fewer than three sequences were cut into 20 pieces" in str(crf.summary())
+    crf.save(tmp_path / "model")
+    assert ChainCRF.load(tmp_path / "model").choices_ == crf.choices_
+    assert ChainCRF("rbf", random_state=0).fit(*strong()).choices_.n_pieces == 0
+
+
+def test_with_a_variance_that_is_given_windows_and_kernels_are_chosen_all_the_same():
+    X, y = strong(30, 25, noise=0.3)
+    crf = ChainCRF(prior_variance=0.3, random_state=0).fit(X, y)
+    tried = [trial.settings for trial in crf.choices_.trials]
+    assert {settings.get("window") for settings in tried} >= {1, "statistics"}
+    assert {settings.get("kernel") for settings in tried} >= {"linear", "rbf", "laplacian"}
+    assert not any("prior_variance" in settings for settings in tried)
+    assert crf.prior_variance_ == 0.3
 
 
 class PilotWithLosses(Pilot):
@@ -414,7 +550,7 @@ def test_pilot_fits_are_freed_when_the_choice_is_made():
     gc.disable()
     try:
         crf = ChainCRF(random_state=0).fit(X, y)
-        left = [each for each in gc.get_objects() if isinstance(each, Stage)]
+        left = [each for each in gc.get_objects() if type(each) is Stage]
     finally:
         gc.enable()
     assert crf.choices_.trials

@@ -30,6 +30,18 @@ def test_the_end_is_the_same_in_fewer_steps_over_all(words, monkeypatch):
     assert 1.0 < shared.solution_.history[0].passes < shared.solution_.passes
 
 
+def test_one_long_recording_is_fitted_to_its_pieces_first(monkeypatch):
+    random = np.random.default_rng(1)
+    y = random.integers(5, size=6000)
+    recording = [random.normal(size=(len(y), 6)) + np.eye(6)[y]], [y]
+    whole, shared = (fitted(recording, monkeypatch, least, tol=1e-3) for least in (10**6, 100))
+    assert shared.solution_.reason == whole.solution_.reason == "gap"
+    assert shared.solution_.value == pytest.approx(whole.solution_.value, rel=2e-3)
+    assert shared.solution_.iterations < whole.solution_.iterations
+    assert 1.0 < shared.solution_.history[0].passes < whole.solution_.passes / 2
+    assert shared.solution_.passes < whole.solution_.passes
+
+
 def test_other_solvers_begin_with_all_data(words, monkeypatch):
     with pytest.warns(UserWarning, match="max_iter"):
         crf = fitted(words, monkeypatch, 100, max_iter=2, solver="lbfgs")

@@ -6,9 +6,9 @@ import pytest
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
 from kernelfields.data import Chains, Graphs, OrderCliques
 from kernelfields.data.reading import pack_inputs
-from kernelfields.estimators import StructureSearch
 from kernelfields.inference import plan_inference
 from kernelfields.kernels import RBF
+from kernelfields.selection import StructureSearch
 from tests.arrays import sample_graphs
 
 L = 3
@@ -45,9 +45,9 @@ def candidates():
     ]
 
 
-def learnt(X, y, search, **parameters):
-    parameters = {"prior_variance": 1.0, "max_iter": 1000, "random_state": 0, **parameters}
-    return ChainCRF("linear", cliques=search, **parameters).fit(X, y)
+def learnt(X, y, candidates, *, tol="auto", **settings):
+    crf = ChainCRF("linear", prior_variance=1.0, max_iter=1000, random_state=0, tol=tol)
+    return StructureSearch(crf, candidates, **settings).fit(X, y)
 
 
 @pytest.mark.slow
@@ -57,8 +57,7 @@ def test_the_true_cliques_come_first(seed, truth, expected):
     """Triples hold every table of labels two apart, and bring more than lag2: they are no candidate here."""
     X, y = sampled(seed, strength=1.0, **truth)
     others = [each for each in candidates() if not isinstance(each, OrderCliques)]
-    search = StructureSearch(others, max_additions=1, validation=0.0)
-    assert learnt(X, y, search).structure_path_.added == [expected]
+    assert learnt(X, y, others, max_additions=1, validation=0.0).structure_path_.added == [expected]
 
 
 @pytest.mark.slow
@@ -68,8 +67,7 @@ def test_the_true_cliques_come_first(seed, truth, expected):
 def test_no_addition_brings_more_than_its_bound(seed, variance, tol):
     X, y = sampled(seed, lags=(1, 2), n_sequences=25)
     chosen = [each.set_params(prior_variance=variance) for each in candidates()]
-    search = StructureSearch(chosen, max_additions=8, threshold=0.0, validation=0.0)
-    path = learnt(X, y, search, tol=tol).structure_path_
+    path = learnt(X, y, chosen, tol=tol, max_additions=8, threshold=0.0, validation=0.0).structure_path_
     assert [len(step.added) for step in path.steps] == [0, 1, 2, 4, 1]
     assert path.reason == "no candidate is left"
     for step in path.steps[1:]:
@@ -86,7 +84,7 @@ def test_a_wide_prior_of_little_use_does_not_come_first():
     """Labels meet two apart: lag 3 at s = 100 has the larger bound, and lag 2 at s = 0.1 brings far more."""
     X, y = sampled(1, lags=(2,), strength=1.0)
     choice = [SkipCliques(lag=3, prior_variance=100.0), SkipCliques(lag=2, prior_variance=0.1)]
-    path = learnt(X, y, StructureSearch(choice, threshold=0.0, validation=0.0), tol=1e-8).structure_path_
+    path = learnt(X, y, choice, tol=1e-8, threshold=0.0, validation=0.0).structure_path_
     (_, first, second) = path.steps
     assert first.bounds["lag3"] > first.bounds["lag2"]
     assert path.added == ["lag2", "lag3"]
@@ -104,9 +102,7 @@ def test_with_an_l1_penalty_only_what_leaves_zero_counts():
     found = {}
     for l1, variance in ((0.0, 1.0), (3.0, 1.0), (3.0, np.inf), (1e4, 1.0)):
         choice = [NodeCliques("linear", window=3, name="neighbours", l1=l1, prior_variance=variance)]
-        search = StructureSearch(choice, threshold=0.0, validation=0.0)
-        crf = learnt(X, y, search, tol=1e-4)
-        path = crf.structure_path_
+        path = learnt(X, y, choice, tol=1e-4, threshold=0.0, validation=0.0).structure_path_
         if len(path.steps) > 1:
             step = path.steps[1]
             found[l1, variance] = step.estimates["neighbours"]
@@ -117,7 +113,7 @@ def test_with_an_l1_penalty_only_what_leaves_zero_counts():
 
 def test_held_out_data_decide_how_many_are_kept():
     X, y = sampled(0, lags=(1,), n_sequences=40)
-    crf = learnt(X, y, StructureSearch(candidates(), threshold=0.0, max_additions=8))
+    crf = learnt(X, y, candidates(), threshold=0.0, max_additions=8)
     path = crf.structure_path_
     best = path.steps[0].score
     for step in path.steps[1:]:
@@ -130,7 +126,7 @@ def test_held_out_data_decide_how_many_are_kept():
 
 def test_a_development_set_is_what_is_held_out():
     X, y = sampled(0, lags=(2,))
-    crf = ChainCRF("linear", cliques=StructureSearch([SkipCliques(lag=2)]), random_state=0)
+    crf = StructureSearch(ChainCRF("linear", random_state=0), [SkipCliques(lag=2)])
     crf.fit(X[:60], y[:60], X_dev=X[60:], y_dev=y[60:])
     assert crf.structure_path_.added == ["lag2"]
     assert crf.structure_path_.steps[0].score < crf.structure_path_.steps[1].score < 0
@@ -138,7 +134,7 @@ def test_a_development_set_is_what_is_held_out():
 
 def test_the_path_is_printed_and_plain_values():
     X, y = sampled(0, lags=(2,))
-    crf = ChainCRF("linear", cliques=StructureSearch(candidates()[:3]), random_state=0).fit(X, y)
+    crf = StructureSearch(ChainCRF("linear", random_state=0), candidates()[:3]).fit(X, y)
     assert crf.structure_path_.added[0] == "lag2"
     printed = str(crf.structure_path_)
     assert "✓ lag2" in printed
@@ -151,41 +147,10 @@ def test_the_path_is_printed_and_plain_values():
 
 def test_a_threshold_ends_the_search():
     X, y = sampled(0, lags=(1,))
-    path = learnt(X, y, StructureSearch(candidates(), threshold=1e9, validation=0.0)).structure_path_
+    path = learnt(X, y, candidates(), threshold=1e9, validation=0.0).structure_path_
     (start,) = path.steps
     assert (start.added, start.kept, start.score) == ((), True, None)
     assert (start.bound, start.gain, start.bounds) == (0.0, 0.0, {})
     assert path.added == []
     assert path.reason == "no candidate could bring more than 1e+09 nats"
     assert max(path.left.values()) < 1e9
-
-
-def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
-    X, y = sampled(0, lags=(2,))
-    crf = learnt(X, y, StructureSearch([SkipCliques(lag=2)]))
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
-    assert isinstance(loaded.cliques, StructureSearch)
-    assert [repr(candidate) for candidate in loaded.cliques.candidates] == ["SkipCliques()"]
-    assert [type(term.clique) for term in loaded.field_.terms] == [NodeCliques, EdgeCliques, SkipCliques]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"cliques": "all"}, "cliques must be a list of clique sets, a StructureSearch or None"),
-        ({"cliques": StructureSearch}, "cliques must be a list of clique sets such as NodeCliques"),
-        ({"cliques": StructureSearch(3)}, "candidates must be a list of clique sets"),
-        ({"cliques": StructureSearch(["lag2"])}, r"cliques\[2\] is 'lag2'"),
-        ({"cliques": StructureSearch([], max_additions=0)}, "max_additions must be"),
-        ({"cliques": StructureSearch()}, "candidates must be a list of clique sets"),
-        ({"cliques": StructureSearch([], validation=1.0)}, "validation must be a share"),
-        ({"cliques": StructureSearch([], threshold=-1.0)}, "threshold must be at least 0"),
-        ({"cliques": StructureSearch([], validation=0.001)}, "cannot be split"),
-    ],
-)
-def test_bad_parameters_are_named(parameters, words):
-    X, y = sampled(0, lags=(1,), n_sequences=5)
-    with pytest.raises((ValueError, TypeError), match=words):
-        ChainCRF("linear", **parameters).fit(X, y)

@@ -1,8 +1,9 @@
 """Choice of an engine by name, and Dask collections as inputs.
 
 "auto" chooses the torch engine if torch is installed, sees a CUDA device, and the features are large enough for it to
-pay; the Dask engine if the data are on a cluster; otherwise the threads of this process. "auto" never chooses torch on
-the processor: benchmarks/engines.py of commit 48b1fa7 compares it with our threads.
+pay, also for the steps of the longest chain, which a device takes one after the other; the Dask engine if the data are
+on a cluster; otherwise the threads of this process. "auto" never chooses torch on the processor, where our threads are
+faster (docs/engines.md).
 
 Dask collections are recognised by the protocol that they share, so that Dask is loaded only by those who use it.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial, singledispatch, wraps
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
     from kernelfields.engines.engine import Engine
 
 
-#: Values of features from which a device pays for the import of torch and the start of CUDA, 3 to 5 s: 4 x 10^8 of them
-#: were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fit.py).
+#: Values of features from which a device pays for the import of torch and the start of CUDA, a few seconds;
+#: docs/engines.md has the times of fits on both.
 MANY_VALUES = 100_000_000
+#: Values of features whose products save on a device what a step of its longest chain costs there: a fit of about 60
+#: passes forward and backward takes 2 microseconds for each step, and 8,000 values on threads a quarter millisecond.
+VALUES_PER_STEP = 8_000
 
 Method = TypeVar("Method", bound=Callable[..., object])
+#: Reader, labelled data and sorted classes.
+Learnt = TypeVar("Learnt")
 
 
 def resolve_engine(engine: object, *, n_values: int = 0) -> Engine:
@@ -38,12 +44,14 @@ def resolve_engine(engine: object, *, n_values: int = 0) -> Engine:
     """
     from kernelfields.engines.threads import Threads
 
-    chosen = _find_engine(engine, n_values) or Threads()
+    chosen = _find_engine(engine, n_values)
+    if chosen is None:
+        return Threads()
     chosen.check()
     return chosen
 
 
-def scoring_engine(engine: object, *, n_values: int = 0) -> Engine | None:
+def resolve_scoring_engine(engine: object, *, n_values: int = 0) -> Engine | None:
     """Return the engine that scores new data, None for this process; raise if it is not available."""
     chosen = _find_engine(engine, n_values)
     if chosen is not None:
@@ -52,7 +60,7 @@ def scoring_engine(engine: object, *, n_values: int = 0) -> Engine | None:
 
 
 def check_engine(engine: object) -> None:
-    """Raise ValueError unless ``engine`` is an engine or the name of one, whether it is available or not."""
+    """Raise ValueError unless ``engine`` is an engine or the name of one, available or not."""
     from kernelfields.engines.engine import Engine
 
     if not isinstance(engine, Engine) and not (isinstance(engine, str) and engine in _BY_NAME):
@@ -60,9 +68,9 @@ def check_engine(engine: object) -> None:
 
 
 def restore_engine(engine: str | Engine) -> str | Engine:
-    """Return the engine of a model from a file, or "auto" with a warning if it is not available."""
+    """Return the engine of a loaded model, or "auto" with a warning if it is not available."""
     try:
-        scoring_engine(engine)
+        resolve_scoring_engine(engine)
     except (ImportError, RuntimeError) as error:
         warn_user(f"engine={engine!r} is not here, 'auto' takes its place: {error}")
         return "auto"
@@ -71,8 +79,10 @@ def restore_engine(engine: str | Engine) -> str | Engine:
 
 def _find_engine(engine: Any, n_values: int) -> Engine | None:
     """Return the engine of a name, None for threads without settings."""
+    if isinstance(engine, str) and engine in _BY_NAME:
+        return _BY_NAME[engine](n_values)
     check_engine(engine)
-    return _BY_NAME[engine](n_values) if isinstance(engine, str) else engine
+    return engine
 
 
 def _auto(n_values: int) -> Engine | None:
@@ -114,7 +124,7 @@ def _device_pays() -> bool:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of a collection in a process: their numbers and contents."""
+    """The partitions of a collection in a process: their indices and contents."""
 
     numbers: list[int]
     values: list[Any]
@@ -134,16 +144,15 @@ def _is_lazy(value: object) -> bool:
     return type(value).__name__ == "Future" and hasattr(value, "key")
 
 
-def reads_collections(read: Method) -> Method:
-    """Make a reader of labelled data accept Dask collections, too."""
+@singledispatch
+def learn_labelled(X: object, y: object, sample_weight: object, structure: Any, learn: Callable[..., Learnt]) -> Learnt:
+    """Return reader, labelled data and sorted classes, which ``learn`` finds in data of this process."""
+    return learn(X, y, sample_weight)
 
-    @wraps(read)
-    def reading(self: object, estimator: Any, X: object, y: object, sample_weight: object) -> object:
-        if is_collection(X) or is_collection(y):
-            return estimator.structure.learn_collection(X, y, sample_weight)
-        return read(self, estimator, X, y, sample_weight)
 
-    return reading  # type: ignore[return-value]
+@learn_labelled.register
+def _(X: Partitions, y: object, sample_weight: object, structure: Any, learn: Callable[..., Learnt]) -> Learnt:
+    return structure.learn_collection(X, y, sample_weight)
 
 
 def refuse_collections(*values: object, error: Exception) -> None:
@@ -152,11 +161,19 @@ def refuse_collections(*values: object, error: Exception) -> None:
         raise error
 
 
-def cluster_of_call(engine: object, X: object) -> Engine | None:
-    """Return the engine whose workers run a method with inputs X; None for this process."""
+def cluster_of_call(engine: object, *values: object) -> Engine | None:
+    """Return the engine whose workers run a method with some values; None for this process.
+
+    ValueError for values that are Dask collections if the engine is not that of a cluster.
+    """
     from kernelfields.engines.engine import Engine
 
-    means_workers: dict[str | None, bool] = {"dask": True, "auto": is_collection(X)}
+    has_collections = any(map(is_collection, values))
+    if has_collections and getattr(engine, "name", engine) not in ("auto", "dask"):
+        raise ValueError(
+            f"X is a Dask collection: use engine='dask' or 'auto', or pass X.compute(), got engine={engine!r}"
+        )
+    means_workers: dict[str | None, bool] = {"dask": True, "auto": has_collections}
     chosen = _dask(0) if means_workers.get(engine if isinstance(engine, str) else None) else engine
     return chosen.call_engine if isinstance(chosen, Engine) else None
 
@@ -166,13 +183,13 @@ class Travelling(Protocol):
 
     @property
     def structure(self) -> Any:
-        """What the labels of an item are."""
+        """The structure of the labels of an item."""
 
-    def _travelling(self) -> Self:
+    def _picklable(self) -> Self:
         """Return a copy without attributes that cannot be pickled."""
 
 
-def answers_collections(method: Method) -> Method:
+def accept_collections_by_item(method: Method) -> Method:
     """Make a method with one answer for each item of X accept Dask collections, too.
 
     The answers are a collection again, computed where the partitions of X are.
@@ -197,6 +214,6 @@ def answers_collections(method: Method) -> Method:
         from kernelfields.data.table_reader import TableReader
 
         table = issubclass(self.structure.reads, TableReader)
-        return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X, table)
+        return map_partitions(partial(getattr(self._picklable(), method.__name__), **chosen), X, table)
 
     return answer  # type: ignore[return-value]

@@ -14,6 +14,7 @@ Nothing above a sample depends on where the arrays are.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -29,7 +30,7 @@ from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.numerics.group import ALONE, Group
+from kernelfields.numerics.group import ALONE, Group, Value
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, kernel_quadratic_form
@@ -77,39 +78,28 @@ class SampleSettings:
 
 
 class View(Protocol):
-    """The inputs of the cliques of a set in labelled data: a row for each clique."""
+    """The inputs of the cliques of a set in labelled data, one row per clique."""
 
     n_rows: int
     #: The first row, (1, d), which has the kind and the width of the inputs.
     first_row: Matrix
 
-    def resolved(self, kernel: Kernel) -> Kernel:
+    def resolve_kernel(self, kernel: Kernel) -> Kernel:
         """Return the kernel with numbers for data-dependent rules."""
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a random sample of rows."""
 
-    def panel(self, kernel: Kernel, capacity: int) -> Any:
-        """Return an empty panel for the columns of a basis."""
+    def panel(self, kernel: Kernel, basis: Basis, most: int | None) -> Any:
+        """Return an empty panel for the columns of a basis; ValueError if it cannot be chosen here."""
 
 
 class Sample(Protocol):
-    """Labelled data on an engine."""
+    """Labelled data on an engine, for the terms of a fit."""
 
     spec: FamilySpec
     settings: SampleSettings
     n_positions: int
-
-    def check_basis(self, name: str, basis: Basis) -> None:
-        """Raise ValueError if a way of choosing pivots is not available here.
-
-        Parameters
-        ----------
-        name : str
-            The name of the clique set.
-        basis : Basis
-            The way of choosing pivots.
-        """
 
     def view(self, name: str, clique: CliqueSet) -> View:
         """Return the inputs of the cliques.
@@ -128,7 +118,7 @@ class Sample(Protocol):
         """
 
     def design(self, term: Term, view: Any = None, panel: Any = None) -> Design:
-        """Return a term on the data.
+        """Return the design of a term on the data.
 
         Parameters
         ----------
@@ -162,7 +152,12 @@ class Sample(Protocol):
         """
 
     def part(
-        self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
+        self,
+        designs: Sequence[Design],
+        items: Items,
+        times: int = 1,
+        dtype: np.dtype | None = None,
+        longest: int | None = None,
     ) -> tuple[Any, list[Any]] | None:
         """Return some items, with designs of existing features.
 
@@ -176,6 +171,8 @@ class Sample(Protocol):
             The factor of their weights.
         dtype : dtype, optional
             The precision of the features; by default that of the designs.
+        longest : int, optional
+            The most positions of a sequence; longer ones are cut, and their pieces are items. By default none are.
 
         Returns
         -------
@@ -222,14 +219,14 @@ class Sample(Protocol):
 
 
 class DeviceFamily(LabelFamily):
-    """A family with potentials on a device, which computes and infers them."""
+    """A family of labellings that computes and infers potentials on a device."""
 
+    @abstractmethod
     def scores(self, expansion: Expansion, inputs: Matrix) -> Any:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
-        raise NotImplementedError(f"{type(self).__name__} must define scores(expansion, inputs)")
 
 
-class Engine(BaseEstimator):
+class Engine(BaseEstimator, ABC):
     """Set the place and settings of fits: the base class of Threads, Torch and Dask.
 
     An engine defines :meth:`place`, and what else differs from the threads of this process. docs/engines.md compares
@@ -264,6 +261,11 @@ class Engine(BaseEstimator):
         """The engine whose workers run whole methods of this process, or None."""
         return None
 
+    @property
+    def fits_side_by_side(self) -> bool:
+        """Whether several threads may place data and fit at once."""
+        return False
+
     def check(self) -> None:
         """Raise an error, before a fit, if the engine is not available."""
 
@@ -271,21 +273,22 @@ class Engine(BaseEstimator):
         """Raise an error if the engine cannot score new data."""
         self.check()
 
-    def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return a random generator with equal numbers in all processes of a fit.
+    def broadcast(self, value: Value) -> Value:
+        """Return the value of the first process of a joint fit.
 
         Parameters
         ----------
-        random : Generator
-            The generator of this process.
+        value : object
+            The value of this process.
 
         Returns
         -------
-        Generator
-            The generator of the first process.
+        object
+            The value of the first process.
         """
-        return random
+        return value
 
+    @abstractmethod
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Put labelled data on the engine.
 
@@ -303,7 +306,6 @@ class Engine(BaseEstimator):
         Sample
             The data there.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define place(data, spec, settings)")
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Compute the scores k(x, B) alpha of new inputs.

@@ -7,35 +7,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.chains import Chains, Items
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
-from kernelfields.engines import together
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.view import LocalView
-from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.choice import FamilySpec, choose_family
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.sparse_rows import Rows, entries_of
+from kernelfields.numerics.sparse_rows import Rows, gather_entries
 from kernelfields.objective import designs as designing
-from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
-from kernelfields.objective.designs.pairs import EveryPair, Support, listed_support, observed_support
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.objective.datafit import Datafit, choose_likelihood
+from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, residual_variance
+from kernelfields.objective.designs.pairs import PairFinder, seen_pairs
 from kernelfields.objective.term import Term
 
 # Features this small are kept in float64 whatever the tolerance: precision is free there.
 _SMALL_FEATURES = 16 * 2**20
+# A sequence that is too long is cut into at least so many pieces.
+_PIECES = 4
 # Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -72,6 +70,11 @@ class Threads(Engine):
     def __init__(self, memory: str | float | None = None, folder: str | PathLike[str] | None = None):
         self.memory = memory
         self.folder = folder
+
+    @property
+    def fits_side_by_side(self) -> bool:
+        """Whether fits may run side by side: without a budget, which would belong to one fit."""
+        return self.memory is None
 
     def check(self) -> None:
         """Raise ValueError if the budget cannot be read."""
@@ -119,7 +122,7 @@ class Threads(Engine):
 
 
 class LocalSample:
-    """Labelled data in this process; ``memory`` is what features of all that is sampled together may take."""
+    """Labelled data in this process; ``memory`` is the limit for the features of all samples together."""
 
     def __init__(
         self,
@@ -129,42 +132,35 @@ class LocalSample:
         memory: designing.budget.MemoryBudget | None = None,
     ):
         self.data = data
-        self.n_positions = settings.group.total(data.n_positions)
+        self.n_positions = data.n_positions
         self.spec = spec
         self.settings = settings
-        self._is_part = settings.group.size > 1
-        #: All data, where these are a part of them; None where no process has all.
-        self.everywhere: LocalSample | None = None
         #: Rows of a view in all processes; None where they are all here.
         self.rows_of_all: int | None = None
+        #: Finds the pairs of features and labellings that occur.
+        self.seen_pairs: PairFinder = seen_pairs
         self.memory = memory
         # Terms of one subspace share its features for as long as someone holds them.
         self._designs: WeakValueDictionary[int, LocalDesign] = WeakValueDictionary()
 
-    def check_basis(self, name: str, basis: Basis) -> None:
-        """Raise if pivots would need kernel values between inputs of several processes."""
-        if self._is_part and isinstance(basis, Gradient | AllPoints):
-            kind = "all" if isinstance(basis, AllPoints) else "gradient"
-            raise ValueError(
-                f"basis={kind!r} of clique set {name!r} needs kernel values between all inputs, which workers do not "
-                "bring together: use basis='random-cholesky', or engine='threads'"
-            )
-
     def view(self, name: str, clique: CliqueSet) -> LocalView:
         """Return the inputs of the cliques."""
-        if not self._is_part or not clique.sees_data:
-            return LocalView(self, name, clique)
-        return together.view.SharedView(self, name, clique)
+        return LocalView(self, name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = LocalSample.host_designs(self, designs)
         planned = self._planned if self.spec.kind == "graph" else None
-        likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, planned)
-        return self.settings.group.summed(Datafit(likelihood, local))
+        likelihood = choose_likelihood(self.data, local, self.spec, self.settings.workers, planned)
+        return Datafit(likelihood, local)
 
     def part(
-        self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
+        self,
+        designs: Sequence[Design],
+        items: Items,
+        times: int = 1,
+        dtype: np.dtype | None = None,
+        longest: int | None = None,
     ) -> tuple[LocalSample, list[LocalDesign]] | None:
         """Return some sequences, with weights multiplied, and existing features converted to ``dtype``.
 
@@ -172,24 +168,34 @@ class LocalSample:
         """
         if self.memory is not None or not isinstance(self.data, Chains):
             return None
-        data = self.data.subset(items)
-        rows, _ = entries_of(self.data.offsets, np.arange(self.data.n_sequences)[items])
+        whole = self.data if longest is None else self._cut(self.data, longest)
+        data = whole.subset(items)
+        rows, _ = gather_entries(whole.offsets, np.arange(whole.n_sequences)[items])
         chosen: list[LocalDesign] = []
         for design in designs:
             if not isinstance(design, LocalDesign) or design.panel is not None:
                 return None
-            if not design.term.tied_everywhere and design.term.clique.sees_data:
+            if not design.term.is_constant and design.term.clique.sees_data:
                 if design.positions is not None or not isinstance(design.features, np.ndarray):
                     return None
                 features = design.features[rows].astype(dtype or design.features.dtype, copy=False)
-                design = LocalDesign.of_features(design.term, features, design.n_labels, positions=None)
+                design = LocalDesign.from_features(design.term, features, design.n_labels, positions=None)
             chosen.append(replace(design, positions=design.term.clique.positions(data)))
         return LocalSample(replace(data, weights=times * data.weights), self.spec, self.settings), chosen
+
+    def _cut(self, chains: Chains, longest: int) -> Chains:
+        """Cut long chains where their labels may end and begin; return them whole if these are not all known."""
+        masks, labels = self.spec.masks, chains.certain_labels
+        if self.spec.kind != "chain" or (self.spec.is_constrained and labels is None):
+            return chains
+        may_begin = None
+        if masks is not None and labels is not None:
+            may_begin = (masks.start[labels] == 0.0) & (masks.end[np.roll(labels, 1)] == 0.0)
+        return chains.cut(longest, max(1, longest // _PIECES), may_begin)
 
     def single_labels(self) -> LocalSample:
         """Return the same data with independent labels: without factors and constraints."""
         other = copy.copy(self)
-        other.everywhere = None
         vars(other).pop("_planned", None)
         other.spec = replace(self.spec, masks=None)
         other.data = self.data.without_factors()
@@ -197,78 +203,55 @@ class LocalSample:
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in host memory."""
-        if not self._is_part:
-            return self
-        if self.everywhere is None:
-            raise ValueError("features of all data must be in one memory, and the workers have parts: pass lists")
-        return self.everywhere
+        return self
 
     def host_designs(self, designs: Sequence[Design]) -> list[LocalDesign]:
-        """Return designs with scores in host memory, wherever their features are."""
+        """Return designs with scores in host memory, for features anywhere."""
         return [design for design in designs if isinstance(design, LocalDesign)]
 
     @cached_property
     def _planned(self) -> LabelFamily | None:
         """A plan of inference on graphs, independent of the clique sets."""
-        return family_of(self.data, (), self.spec) if self.spec.kind == "graph" else None
+        return choose_family(self.data, (), self.spec) if self.spec.kind == "graph" else None
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
-        """Return a term on the data, with the features of ``panel`` if there is one."""
-        positions = term.clique.positions(self.data)
+        """Return the design of a term, with the features of ``panel`` if it is given."""
+        # A design that someone holds holds its subspace, whose id is that of no other one.
         known = self._designs.get(id(term.subspace))
-        if known is not None and known.term.subspace is term.subspace and panel is None:
+        if panel is None and known is not None:
             return self.shared(known, term)
-        n_labels = self.spec.n_labels
-        if term.tied_everywhere:
-            term = replace(term, support=self._support(term, None))
-            return LocalDesign.of_features(term, None, n_labels, positions=positions)
-        if self._is_part:
-            return self._part_of_design(term, view, chosen_here=panel is not None)
+        if term.is_constant:
+            return self._make_design(term, None)
         features: Rows
         if panel is not None:
             features = self._panel_features(panel)
             origin: FeatureOrigin | None = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
         else:
             features, origin = self._features(term, term.clique.view(self.data) if view is None else view.inputs)
-        term = replace(term, support=self._support(term, features))
-        design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
-        self._designs[id(term.subspace)] = design
+        return self.keep(self._make_design(term, features, origin))
+
+    def _make_design(self, term: Term, features: Rows | None, origin: FeatureOrigin | None = None) -> LocalDesign:
+        """Return the design of a term with features, and its pairs with coefficients."""
+        n_labels, clique = self.spec.n_labels, term.clique
+        term = replace(term, support=term.support.select_pairs(self.data, clique, n_labels, features, self.seen_pairs))
+        positions, group = clique.positions(self.data), self.settings.group
+        return LocalDesign.from_features(term, features, n_labels, positions=positions, origin=origin, group=group)
+
+    def keep(self, design: LocalDesign) -> LocalDesign:
+        """Store a design, whose features later terms of its subspace share; return it."""
+        self._designs[id(design.term.subspace)] = design
         return design
 
-    def _part_of_design(self, term: Term, view: Any, *, chosen_here: bool) -> LocalDesign:
-        """Return the rows of a design in this process, with sizes and columns of all processes.
-
-        Pivots that were ``chosen_here`` are among the rows.
-        """
-        group = self.settings.group
-        view = view or self.view(term.name, term.clique)
-        self.rows_of_all = view.n_rows
-        if term.has_pivots:
-            term = replace(term, subspace=together.view.agreed_subspace(group, term.span))
-        features, origin = self._features(term, view.inputs)
-        if origin is not None and chosen_here and term.clique.sees_data:
-            origin.residual_diagonal[view.own_rows(term.span.indices)] = 0.0
-        term = replace(term, support=self._support(term, features))
-        design = LocalDesign.of_features(
-            term,
-            features,
-            self.spec.n_labels,
-            positions=term.clique.positions(self.data),
-            origin=origin,
-            group=group,
-        )
-        stored = group.total(design.stored_values) if term.clique.sees_data else design.stored_values
-        density = stored / max(1, view.n_rows * design.rank) if design.sparse else 1.0
-        design = replace(design, stored_values=stored, density=density)
-        self._designs[id(term.subspace)] = design
-        return design
+    def has_features(self, term: Term) -> bool:
+        """Whether a stored design shares the features of a term."""
+        return id(term.subspace) in self._designs
 
     def shared(self, design: LocalDesign, term: Term) -> LocalDesign:
         """Return the features of a design for another term with the same rows."""
         return replace(design, term=term, positions=term.clique.positions(self.data))
 
     def _panel_features(self, panel: PanelCholesky) -> Rows:
-        """Return the features of a panel as a design keeps them."""
+        """Return the features of a panel in the form of a design."""
         return panel.features
 
     def precise(self, inputs: Matrix, rank: int) -> tuple[Matrix, np.dtype]:
@@ -286,30 +269,9 @@ class LocalSample:
         if self.memory is None:
             features = subspace.features(inputs, precision)
         else:
-            features = self.memory.features_of(self, term, inputs, precision)
-        left = left_outside(subspace, inputs, features)
+            features = self.memory.compute_features(self, term, inputs, precision)
+        left = residual_variance(subspace, inputs, features)
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
-
-    def _support(self, term: Term, features: Rows | None) -> EveryPair | Support:
-        """Return the pairs of features and labellings with coefficients."""
-        if not (term.support.complete and term.clique.observed_only):
-            return term.support
-        clique, n_labels = term.clique, self.spec.n_labels
-        rows, labellings = clique.observed(self.data, n_labels)
-        weights = clique.weights(self.data)
-        if rows is not None:
-            features = None if features is None else features[rows]
-            weights = None if weights is None else weights[rows]
-        if self._is_part:
-            n_outcomes, listed = clique.n_configurations(n_labels), clique.lists_labellings
-            group, features = self.settings.group, None if listed else features
-            return together.view.shared_support(
-                group, features, labellings, n_outcomes, clique.least_weight, weights, listed=listed
-            )
-        least, n_outcomes = clique.least_weight, clique.n_configurations(n_labels)
-        if clique.lists_labellings:
-            return listed_support(labellings, n_outcomes, least, weights)
-        return observed_support(features, labellings, n_outcomes, least, weights)
 
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
         """Return a panel of inputs, its columns in memory or in a file; MemoryError if it cannot fit."""

@@ -1,4 +1,4 @@
-"""Errors of estimators that say what names of other packages are here; the words are in hints.py."""
+"""Errors of estimators with hints for names of other packages; the hints are in hints.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelfields import models
 
 
 def with_advice(init: Callable[..., None]) -> Callable[..., None]:
-    """Return ``__init__`` of an estimator that raises TypeError with advice for parameters which it does not have."""
+    """Wrap ``__init__`` of an estimator: unknown parameters raise TypeError with advice."""
     parameters = signature(init).parameters
     open_ended = any(own.kind is Parameter.VAR_KEYWORD for own in parameters.values())
 
@@ -22,22 +22,22 @@ def with_advice(init: Callable[..., None]) -> Callable[..., None]:
     def advising(self: BaseEstimator, *arguments: object, **settings: object) -> None:
         for name in () if open_ended else settings:
             if name not in parameters:
-                raise TypeError(models.hints.on_parameter(type(self), name, parameters))
+                raise TypeError(models.hints.parameter_hint(type(self), name, parameters))
         init(self, *arguments, **settings)
 
     return advising
 
 
 def check_parameter_names(estimator: BaseEstimator, names: Iterable[str]) -> None:
-    """Raise ValueError with advice if a name is that of a parameter in another package."""
+    """Raise ValueError with advice for the name of a parameter of another package."""
     known = estimator.get_params(deep=False)
     for name in names:
         if name not in known and models.hints.advice(models.hints.PARAMETERS, type(estimator), name):
-            raise ValueError(models.hints.on_parameter(type(estimator), name, known))
+            raise ValueError(models.hints.parameter_hint(type(estimator), name, known))
 
 
 def check_attribute_name(estimator: BaseEstimator, name: str) -> None:
-    """Raise AttributeError with advice if a name is that of an attribute in another package."""
+    """Raise AttributeError with advice for the name of an attribute of another package."""
     words = models.hints.advice(models.hints.ATTRIBUTES, type(estimator), name)
     if not words:
         return

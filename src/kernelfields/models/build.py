@@ -41,6 +41,7 @@ from kernelfields.numerics.parameters import (
     check_window,
 )
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.pairs import EVERY_PAIR, SEEN_PAIRS
 from kernelfields.objective.term import UNTIED, Term, Untied, label_factor
 
 #: Clique sets with names of their own.
@@ -51,7 +52,7 @@ _MAY_CHANGE = ("prior_variance", "l1", "max_duration", "name")
 
 
 def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
-    """Check a list of clique sets; return copies of them, each with a name of its own."""
+    """Check a list of clique sets; return copies of them with a name each."""
     if isinstance(cliques, CliqueSet):
         cliques = [cliques]
     if not isinstance(cliques, list | tuple):
@@ -78,7 +79,7 @@ def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
                     f"{name!r}; give each a name of its own"
                 )
             try:
-                named.append((part_name, resolved_clique(part)))
+                named.append((part_name, resolve_clique(part)))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"clique set {part_name!r}: {error}") from error
     if not any(clique.default_name == "node" for _, clique in named):
@@ -91,12 +92,12 @@ def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
     return named
 
 
-def resolved_clique(clique: CliqueSet) -> CliqueSet:
-    """Return a copy with names resolved to objects; ValueError or TypeError if a parameter cannot be used.
+def resolve_clique(clique: CliqueSet) -> CliqueSet:
+    """Return a copy with names resolved to objects; ValueError or TypeError for invalid parameters.
 
     A fitted field keeps these copies: what the user changes later must not reach it.
     """
-    clique = clique.filled()
+    clique = clique.with_defaults()
     check_prior_variance(clique.prior_variance, "prior_variance")
     check_support(clique.support, "support")
     check_penalty(clique.l1, "l1")
@@ -109,7 +110,7 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
         parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
     parameters["basis"] = clone(resolve_basis(clique.basis))
     parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
-    if clique.weighs_labels_singly and not isinstance(parameters["label_kernel"], Delta):
+    if clique.has_single_labellings and not isinstance(parameters["label_kernel"], Delta):
         raise ValueError(
             "support='observed' and l1 treat the weights of each label by themselves: they need "
             f"label_kernel='delta', got {clique.label_kernel!r}"
@@ -121,7 +122,7 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
 
 
 def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
-    """Return the clique sets that replace one whose kernel is a sum, with names made of ``name``."""
+    """Return the clique sets that replace one with a sum of kernels, with names that begin with ``name``."""
     variances = clique.prior_variance
     several = isinstance(variances, list | tuple)
     if clique.kernel is None:
@@ -175,20 +176,18 @@ def build_designs(
 
 
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
-    """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
+    """Choose a basis for a resolved clique set and put its term on the sample."""
     n_labels = sample.spec.n_labels
     if clique.kernel is None:
         return sample.design(_term(name, clique, ConstantSubspace(Constant(1.0)), n_labels))
     basis = resolve_basis(clique.basis)
-    if not resolve_kernel(clique.kernel).has_feature_map:
-        sample.check_basis(name, basis)
     view = sample.view(name, clique)
     if view.n_rows == 0:
         raise ValueError(
             f"the training data hold no {name!r} cliques, all sequences have length one or no graph has edges: "
             "there is nothing to choose a kernel basis from. Leave out the edge kernel."
         )
-    kernel = view.resolved(resolve_kernel(clique.kernel))
+    kernel = view.resolve_kernel(resolve_kernel(clique.kernel))
     explicit = kernel.feature_map(view.first_row)
     if explicit is not None:
         subspace: Subspace = ExplicitSubspace(kernel, explicit.shape[1])
@@ -197,16 +196,16 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     view.check_kernel(kernel, random)
 
     def chosen(most: int | None) -> PanelCholesky:
-        panel = view.panel(kernel, basis.capacity(most, view.n_rows))
+        panel = view.panel(kernel, basis, most)
         basis.select(panel, random)
         warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
         return panel
 
     most = clique.most_pivots
     if clique.ties is not None:
-        from kernelfields.models.tied_sets import closed_pivots
+        from kernelfields.models.tied_sets import close_pivots
 
-        return sample.design(_term(name, clique, closed_pivots(clique.ties, chosen, most), n_labels), view)
+        return sample.design(_term(name, clique, close_pivots(clique.ties, chosen, most), n_labels), view)
     panel = chosen(most)
     design = sample.design(_term(name, clique, panel.subspace(), n_labels), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
@@ -214,18 +213,19 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
 
 
 def _term(name: str, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Term:
-    """Return a term in a subspace that is not fitted yet, tied if its clique set is."""
+    """Return an unfitted term in a subspace, tied if its clique set is."""
     factor = label_factor(clique, n_labels)
-    return Term(clique, name, subspace, factor, ties=ties_between(clique, subspace, n_labels))
+    pairs = SEEN_PAIRS if clique.observed_only else EVERY_PAIR
+    return Term(clique, name, subspace, factor, pairs, ties=make_ties(clique, subspace, n_labels))
 
 
-def ties_between(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied:
-    """Return how the labels of a clique set share coefficients in a subspace."""
+def make_ties(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied:
+    """Return the ties between labels of a clique set in a subspace."""
     if clique.ties is None:
         return UNTIED
-    from kernelfields.objective.tied_coefficients import ties_of
+    from kernelfields.objective.tied_coefficients import choose_ties
 
-    return ties_of(clique, subspace, n_labels)
+    return choose_ties(clique, subspace, n_labels)
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
@@ -243,8 +243,8 @@ def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
         )
 
 
-def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Sample, changes: str = "") -> list[Design]:
-    """Put the terms of a fitted field on (new) data; ValueError if the clique sets have changed.
+def continue_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Sample, changes: str = "") -> list[Design]:
+    """Put the terms of a fitted field on data; ValueError if the clique sets have changed.
 
     ``cliques`` come from :func:`name_cliques`, as those of the fitted field did. ``changes`` are those of parameters,
     which the message names.

@@ -1,4 +1,4 @@
-"""Checkpoints of fits, callbacks that write the model, so that a killed fit can go on.
+"""Checkpoints: callbacks that write the model during a fit, so that a killed fit can be continued.
 
     crf = ChainCRF("rbf", callbacks=[Checkpoint("model.checkpoint", seconds=60)])
     crf.fit(X, y)                                                                    # killed by the machine
@@ -39,7 +39,7 @@ class Storable(Protocol):
 
 
 class Checkpoint(StepCallback):
-    """A callback that writes the model to a file from time to time, so that a killed fit can go on.
+    """A callback that writes the model to a file at intervals, so that an interrupted fit can be continued.
 
     It writes when the fit ends, too. With a development set the model is the one that was best there. A basis that
     grows by the gradient cannot have checkpoints. A checkpoint that cannot be written warns, and the fit goes on.
@@ -69,10 +69,10 @@ class Checkpoint(StepCallback):
         self._due = 0.0
 
     def __call__(self, iteration: Iteration) -> None:
-        """Let the fit go on; what is written comes by way of :meth:`keep`."""
+        """Continue the fit; the file is written by :meth:`keep`."""
 
     def step(self) -> Checkpointing:
-        """Return the step that writes what a fit has so far.
+        """Return the step that writes the present model of a fit.
 
         Returns
         -------
@@ -81,8 +81,8 @@ class Checkpoint(StepCallback):
         """
         return Checkpointing(self)
 
-    def stand_in(self, send: Sender) -> CheckpointThere:
-        """Return what stands for the checkpoint on a worker of a cluster.
+    def worker_callback(self, send: Sender) -> CheckpointThere:
+        """Return the checkpoint of a worker of a cluster.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Checkpoint(StepCallback):
         return CheckpointThere(self, send)
 
     def begin(self) -> None:
-        """Check that a file can be written here, and start the clock.
+        """Check that the file is writable, and start the clock.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Checkpoint(StepCallback):
         self._start_clock()
 
     def keep(self, snapshot: Callable[[], Storable]) -> None:
-        """Write an estimator if it is time.
+        """Write an estimator if the interval is over.
 
         Parameters
         ----------
@@ -144,41 +144,41 @@ class Checkpoint(StepCallback):
 
 
 class CheckpointThere(Checkpoint):
-    """Stands on a worker for a checkpoint of the client: the model travels there when it is time."""
+    """Checkpoint of a worker, which sends models to the client at intervals."""
 
     def __init__(self, given: Checkpoint, send: Sender):
         super().__init__(given.path, given.seconds)
         self._send = send
 
     def begin(self) -> None:
-        """Start the clock; the file is the client's."""
+        """Start the clock; the client has the file."""
         self._start_clock()
 
     def keep(self, snapshot: Callable[[], Storable]) -> None:
-        """Send the estimator that ``snapshot()`` makes, if it is time."""
+        """Send the estimator of ``snapshot()`` if the interval is over."""
         if self._send(time.monotonic() >= self._due, snapshot):
             self._start_clock()
 
     def end(self, estimator: Storable) -> None:
-        """Write nothing here: the client has the model."""
+        """Write nothing: the client has the model."""
 
 
 class Checkpointing(FitStep):
-    """Writes a checkpoint of what a fit has so far, and of its end."""
+    """Write checkpoints of the present model of a fit, and a last one at its end."""
 
     def __init__(self, checkpoint: Checkpoint):
         self.checkpoint = checkpoint
 
     def check(self, estimator: Any) -> None:
-        """Raise if no file can be written here."""
+        """Raise if no file can be written."""
         self.checkpoint.begin()
 
     def before(self, estimator: Any, problem: Any) -> None:
-        """Note of what the checkpoint is."""
-        self._model_of = lambda fitted: copy.copy(estimator).set_fitted(problem, fitted)
+        """Store the estimator and the problem of the fit."""
+        self._model_of = lambda fitted: problem.keep_fitted(copy.copy(estimator), fitted)
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve, which shows its present field."""
+        """Return the solve with checkpoints of its present field."""
 
         def kept(placed: Placed) -> FittedField:
             before = placed.keep

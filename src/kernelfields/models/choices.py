@@ -1,4 +1,4 @@
-"""What was left to the data: the settings of a fit that were chosen, and all that were tried on held-out data.
+"""Settings of a fit that were chosen from the data, and all trials on held-out data.
 
 Trials come from pilot fits (pilot_fit.py) and from comparisons of classifiers of sequences. A fit of given settings has
 choices without any.
@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelfields.models.stored_values import record
-
 #: The rank of pilot fits, and of a fit to all data where more than a pilot's does not help.
 PILOT_RANK, MOST_RANK = 300, 500
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
 TRIED_RANK = "pilot_rank"
 #: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
 EDGES, PEER = "with_edges", "classifier"
+#: The classifier that predicts the shares of the training labels, whatever the inputs.
+SHARES = "shares of the labels"
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
 # Probabilities whose best temperature is so many times one, or one so many times it, are worth calibrating.
@@ -31,7 +31,7 @@ Settings: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting that was tried, and how well it predicted held-out positions.
+    """One candidate setting, and its loss on held-out positions.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ class Trial:
         The temperature at which the probabilities would be best.
     last : bool, default False
         Whether it was in the last round, in which each item was held out by itself.
+    dropped : bool, default False
+        Whether it was so far behind on some folds that the others were left out; then the log-loss is an estimate.
 
     Examples
     --------
@@ -58,16 +60,19 @@ class Trial:
     log_loss: float | None = None
     temperature: float = 1.0
     last: bool = False
+    dropped: bool = False
 
     def __str__(self) -> str:
-        loss = "" if self.log_loss is None else f"log-loss {self.log_loss:.4f}, "
+        about = "about " if self.dropped else ""
+        loss = "" if self.log_loss is None else f"log-loss {about}{self.log_loss:.4f}, "
         by_itself = ", each item held out by itself" if self.last else ""
-        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}{by_itself}"
+        dropped = ", dropped after some folds" if self.dropped else ""
+        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}{by_itself}{dropped}"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Parameters that were left to the data: what they are in the fit, and all that was tried.
+    """Chosen values of "auto" parameters, and all trials.
 
     Parameters
     ----------
@@ -76,6 +81,8 @@ class Choices:
     trials : tuple of Trial, default ()
         What was tried, the least loss first, those of a last round before the others; empty if there was too little to
         hold out, or nothing to choose between.
+    n_pieces : int, default 0
+        The number of pieces that one or two sequences were cut into, to hold out some; 0 if whole items were.
 
     Examples
     --------
@@ -90,6 +97,7 @@ class Choices:
 
     chosen: dict[str, Any] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
+    n_pieces: int = 0
 
     def __post_init__(self) -> None:
         def order(trial: Trial) -> tuple[bool, float]:
@@ -111,7 +119,7 @@ class Choices:
         return "\n".join([*lines, *self.advice()])
 
     def advice(self) -> list[str]:
-        """Say what the trials show beside the choice: what brings nothing, and what predicts better.
+        """Return advice from the trials: settings without a gain, and settings better than the choice.
 
         Returns
         -------
@@ -123,19 +131,27 @@ class Choices:
         taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
         if not taken or taken[0].log_loss is None:
             return []
-        best, lines = taken[0], []
+        best, lines = taken[0], self._why_not_least()
+        if self.n_pieces:
+            lines.append(
+                f"fewer than three sequences were cut into {self.n_pieces} pieces to hold out some of them: pieces of "
+                "one recording resemble each other, and new recordings may be predicted worse"
+            )
         for own in judged:
             gain = taken[0].log_loss - (own.log_loss or 0.0)
+            if own.settings.get(PEER) == SHARES:
+                if gain > -least_gain(own.log_loss or 0.0):
+                    lines.append(describe_failure(taken[0].log_loss, own.log_loss or 0.0))
+                continue
             if own.settings.get(EDGES, True) is False and gain > -least_gain(taken[0].log_loss):
                 lines.append(
                     f"edges bring nothing here: without them the log-loss is {own.log_loss:.4f}, and KernelClassifier "
                     "is such a field"
                 )
             if PEER in own.settings and gain > least_gain(taken[0].log_loss):
-                windows = "WindowFeatures(), " if "windows" in own.settings[PEER] else ""
                 lines.append(
                     f"a {own.settings[PEER]} has the better log-loss here, {own.log_loss:.4f}: try it by itself, or in "
-                    f"a field: make_pipeline({windows}OutOfFold(RandomForestClassifier()), ChainCRF())"
+                    f"a field: {field_of_forest(own.settings[PEER])}"
                 )
         if not 1.0 / _FAR_FROM_ONE <= best.temperature <= _FAR_FROM_ONE:
             amount = "more certain" if best.temperature > 1.0 else "less certain"
@@ -146,8 +162,23 @@ class Choices:
             )
         return lines
 
+    def _why_not_least(self) -> list[str]:
+        """Return the reason for a choice other than the first trial; empty for the first trial."""
+        judged = [own for own in self.trials if own.log_loss is not None]
+        compared = [own for own in judged if not own.settings.keys() & {EDGES, PEER, TRIED_RANK}]
+        rank = next((i for i, own in enumerate(compared) if own.settings.items() <= self.chosen.items()), 0)
+        if not rank:
+            return []
+        ahead = "one setting has" if rank == 1 else f"{rank} settings have"
+        gain = least_gain(compared[rank].log_loss or 0.0)
+        return [
+            f"{ahead} less loss than the choice: settings are tried from the simplest on, and one is left for another "
+            f"that gains at least {gain:.1g}; of kernels that differ by less than held-out items do, a bounded one "
+            "is taken, which falls back to the shares of the labels far from the training data"
+        ]
+
     def with_labels(self, places: np.ndarray, n_labels: int) -> Choices:
-        """Return the choices of a field that has more labels.
+        """Return the choices for a field with more labels.
 
         Parameters
         ----------
@@ -179,7 +210,7 @@ class Choices:
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any] | None) -> Choices:
-        """Return the choices that were described.
+        """Rebuild the choices from their description.
 
         Parameters
         ----------
@@ -193,12 +224,31 @@ class Choices:
         """
         if described is None:
             return cls()
+        from kernelfields.models.stored_values import record
+
         trials = tuple(record(Trial, each, "a trial") for each in described["trials"])
-        return cls(dict(described["chosen"]), trials)
+        n_pieces = described.get("n_pieces", 0)
+        if type(n_pieces) is not int or n_pieces < 0:
+            raise ValueError(f"n_pieces of choices is {n_pieces!r:.60}, not a number of pieces")
+        return cls(dict(described["chosen"]), trials, n_pieces)
 
 
 #: What a fit of given settings has.
 NO_CHOICES = Choices()
+
+
+def describe_failure(loss: float, loss_of_shares: float) -> str:
+    """Return a sentence that says that the inputs do not help to predict new items."""
+    return (
+        f"no candidate predicts held-out items better than the shares of the labels: log-loss {loss:.4f} and "
+        f"{loss_of_shares:.4f}. What these inputs say about the labels differs from item to item"
+    )
+
+
+def field_of_forest(forest: str) -> str:
+    """Return the code of a field on the probabilities of a forest, which sees windows if its name says so."""
+    windows = "WindowFeatures(), " if "windows" in forest else ""
+    return f"make_pipeline({windows}OutOfFold(RandomForestClassifier()), ChainCRF())"
 
 
 def in_words(settings: Settings) -> str:
@@ -208,5 +258,5 @@ def in_words(settings: Settings) -> str:
 
 
 def least_gain(loss: float) -> float:
-    """Return by how much losses may differ that count as equal."""
+    """Return the largest difference of losses that count as equal."""
     return min(_TIE, _TIE_SHARE * abs(loss))

@@ -1,4 +1,4 @@
-"""Fits that go on with new sequences: the posterior of the old ones, a Gaussian around the fit, is the next prior.
+"""Fits continued with new sequences: the posterior of the old ones, a Gaussian around the fit, is the next prior.
 
     P(V) = sum over new sequences of the loss + 1/2 sum_c <V_c - M_c, K_c (V_c - M_c)>
 
@@ -38,16 +38,15 @@ from numpy.typing import ArrayLike
 from kernelfields.basis.subspace import LATER_INPUT, PivotSubspace, Subspace
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.reading import Matrix, is_partial, is_sequence
-from kernelfields.data.whole_numbers import joined_labels, labels_as_array
+from kernelfields.data.whole_numbers import concatenate_labels, labels_as_array
 from kernelfields.engines.engine import PackedData
 from kernelfields.models.field import Field
-from kernelfields.models.label_growth import separates_labellings
+from kernelfields.models.label_growth import has_separate_coordinates
 from kernelfields.models.model_file import Document
 from kernelfields.models.placed import FittedField
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.objective.datafit import Datafit, choose_likelihood
 from kernelfields.objective.penalty import Gauss
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
@@ -59,13 +58,13 @@ _LEAST_SHARE = 1e-10
 
 @dataclass
 class Continuation:
-    """The precision of the posterior so far: (r, r) for terms with pivots, (q,) or (q, q) for constant ones."""
+    """Precision of the posterior so far: (r, r) for terms with pivots, (q,) or (q, q) for constant terms."""
 
     precisions: list[np.ndarray]
 
     @classmethod
     def begin(cls, terms: Sequence[Term]) -> Continuation:
-        """Return that of the prior."""
+        """Return the precision of the prior."""
         return cls([_first_precision(term) for term in terms])
 
     def describe(self) -> Document:
@@ -74,7 +73,7 @@ class Continuation:
 
     @classmethod
     def rebuild(cls, described: Document, terms: Sequence[Term]) -> Continuation:
-        """Return what was described; ValueError if it does not fit the terms."""
+        """Rebuild the precisions from their description; ValueError if they contradict the terms."""
         precisions = [np.asarray(each, dtype=np.float64) for each in described["precisions"]]
         firsts = [_first_precision(term) for term in terms]
         # Older files have a diagonal for every constant term.
@@ -87,8 +86,8 @@ class Continuation:
             raise ValueError("the precisions of partial_fit do not fit the terms")
         return cls(precisions)
 
-    def grown(self, terms: Sequence[Term]) -> Continuation:
-        """Return precisions with room for pivots that were added; theirs is that of the prior."""
+    def extend(self, terms: Sequence[Term]) -> Continuation:
+        """Return precisions extended to new pivots, with the precision of the prior."""
         made = []
         for term, old in zip(terms, self.precisions, strict=True):
             new = old
@@ -99,9 +98,9 @@ class Continuation:
         return replace(self, precisions=made)
 
     def learn(self, fitted: Field, data: PackedData, workers: Workers) -> Continuation:
-        """Return precisions with the curvature of labelled data at the fitted field."""
+        """Add the curvature of labelled data at the fitted field."""
         placements = [term.placement(data) for term in fitted.terms]
-        likelihood = likelihood_of(data, placements, fitted.spec, workers)
+        likelihood = choose_likelihood(data, placements, fitted.spec, workers)
         evaluation = likelihood.evaluate(fitted.potentials(data, likelihood.family, workers))
         made = []
         for term, placement, old in zip(fitted.terms, placements, self.precisions, strict=True):
@@ -124,11 +123,11 @@ class Continuation:
 
 
 def check_continues(terms: Sequence[Term]) -> None:
-    """Raise ValueError if a term has weights whose curvature is not kept, or no prior to begin with."""
+    """Raise ValueError if a term has no prior, or weights without curvature."""
     for term in terms:
         if not np.isfinite(term.prior_variance):
             raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {term.name!r} is infinite")
-        if not term.weighs_all_pairs or term.l1 or not (term.has_pivots or term.tied_everywhere):
+        if not term.has_all_pairs or term.l1 or not (term.has_pivots or term.is_constant):
             raise ValueError(
                 f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
                 "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
@@ -139,19 +138,19 @@ def _first_precision(term: Term) -> np.ndarray:
     if term.has_pivots:
         return np.eye(term.subspace.rank) / term.prior_variance
     size = term.known.shape[1]
-    return (np.ones(size) if separates_labellings(term) else np.eye(size)) / term.prior_variance
+    return (np.ones(size) if has_separate_coordinates(term) else np.eye(size)) / term.prior_variance
 
 
 def with_pivots(terms: Sequence[Term], data: PackedData, share: float = _SHARE_OUTSIDE) -> list[Term]:
-    """Return fitted terms with pivots among the inputs of data that the span does not reach, up to their rank."""
+    """Add pivots to fitted terms among the inputs outside the span, up to the rank."""
     spans = {id(term.subspace): term for term in terms if term.has_pivots}
     # Terms that share a subspace see the same inputs, and go on sharing it.
-    grown = {place: _extended(term, data, share) for place, term in spans.items()}
-    return [_on_subspace(term, grown.get(id(term.subspace), term.subspace)) for term in terms]
+    grown = {place: _add_pivots(term, data, share) for place, term in spans.items()}
+    return [_extend_term(term, grown.get(id(term.subspace), term.subspace)) for term in terms]
 
 
 def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
-    """Return rows of inputs, the farthest first (pivoted Cholesky), that are farther from the span than they may be."""
+    """Return rows of inputs outside the span, the farthest first (pivoted Cholesky)."""
     subspace, features = term.span, term.span.features(inputs)
     diagonal = subspace.kernel.diag(inputs)
     left = diagonal - np.einsum("nr,nr->n", features, features)
@@ -171,8 +170,8 @@ def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
     return chosen
 
 
-def _extended(term: Term, data: PackedData, share: float) -> PivotSubspace:
-    """Return the subspace of a term with further pivots; the one that is there if it needs none."""
+def _add_pivots(term: Term, data: PackedData, share: float) -> PivotSubspace:
+    """Return the subspace of a term with further pivots; the same subspace if none are needed."""
     old, inputs = term.span, term.clique.view(data)
     chosen = _far_inputs(term, inputs, share)
     if not chosen:
@@ -188,15 +187,15 @@ def _extended(term: Term, data: PackedData, share: float) -> PivotSubspace:
     return PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), LATER_INPUT)))
 
 
-def _on_subspace(term: Term, subspace: Subspace) -> Term:
-    """Return a term whose subspace has further pivots, of coefficients zero."""
+def _extend_term(term: Term, subspace: Subspace) -> Term:
+    """Return a term in a subspace with further pivots, with coefficients of zero."""
     padding = np.zeros((subspace.rank - term.subspace.rank, term.known.shape[1]))
     return replace(term, subspace=subspace, coefficients=np.vstack([term.known, padding])) if len(padding) else term
 
 
 @dataclass(frozen=True)
 class PosteriorPrior:
-    """The posterior so far as the prior of a fit, in coordinates in which its precision is one; see the module.
+    """The posterior so far as the prior of a fit, in coordinates of unit precision; see the module.
 
     ``terms`` are those of the field in their own coordinates, ``moved`` the same in these; ``means`` are their
     coefficients here, one array for each term.
@@ -208,8 +207,8 @@ class PosteriorPrior:
     means: Sequence[np.ndarray]
 
     @classmethod
-    def of(cls, terms: Sequence[Term], known: Continuation) -> PosteriorPrior:
-        """Return the prior of terms that have a precision each."""
+    def from_terms(cls, terms: Sequence[Term], known: Continuation) -> PosteriorPrior:
+        """Make the prior of terms with a precision each."""
         roots, moved, means = [], [], []
         for term, precision in zip(terms, known.precisions, strict=True):
             root = np.sqrt(precision) if precision.ndim == 1 else scipy.linalg.cholesky(precision, lower=True)
@@ -229,12 +228,12 @@ class PosteriorPrior:
         return cls(terms, roots, moved, means)
 
     def posterior(self, datafit: Datafit) -> LogPosterior:
-        """Return the objective of a fit of the moved terms."""
+        """Return the objective of a fit of the transformed terms."""
         mean = np.concatenate([own.ravel() for own in self.means])
         return LogPosterior(datafit, Gauss(np.ones_like(mean), mean))
 
     def restored(self, fitted: FittedField) -> FittedField:
-        """Return a field that was fitted here in the coordinates of its terms.
+        """Return a fitted field in the coordinates of its original terms.
 
         The bound in the span holds for the objective of this fit; of the rest of the RKHS nothing is known.
         """
@@ -255,7 +254,7 @@ class PosteriorPrior:
 
 
 def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndarray:
-    """Return the classes so far, those of new labels and those that are named."""
+    """Return the union of present classes, new labels and named labels."""
     if y is None:
         raise ValueError("partial_fit requires y to be passed, but the target y is None: give the labels of each item")
     # What is no list of labels is left to the reader, whose errors say where.
@@ -272,4 +271,4 @@ def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndar
         raise ValueError(
             f"labels of another type than those of the first batch, {known[:1].tolist()[0]!r}: pass the same type"
         )
-    return np.unique(joined_labels([known, *parts]))
+    return np.unique(concatenate_labels([known, *parts]))

@@ -1,4 +1,4 @@
-"""Development sets: labelled data beside those of a fit, which end it when it predicts them no better.
+"""Development sets: labelled data that stop a fit without further gain.
 
 After every iteration the log-likelihood of the set is computed with the present coefficients: half a pass over its
 features, which are computed once, and inference. The best coefficients by that measure are kept.
@@ -20,7 +20,7 @@ _PATIENCE = 5
 
 
 class DevelopmentSet(FitStep):
-    """Inputs and labels beside those of a fit; stops it after some iterations without progress.
+    """Inputs and labels of a development set; stops a fit after some iterations without progress.
 
     ``scores`` holds the log-likelihood after each iteration, ``best`` the point with the highest one.
     """
@@ -38,13 +38,13 @@ class DevelopmentSet(FitStep):
             raise ValueError("a development set needs both X_dev and y_dev")
 
     def before(self, estimator: Any, problem: Any) -> None:
-        """Read the set as the data of the fit were read; both share memory."""
-        self.held_out = problem.read_beside(self.X, self.y)
+        """Read the set like the data of the fit; both share memory."""
+        self.held_out = problem.read_validation_data(self.X, self.y)
         problem.run.settings = replace(problem.run.settings, beside=self.held_out.n_positions)
         self._problem = problem
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve, watched by this set in the terms of the fit."""
+        """Return the solve with this set as a watcher."""
 
         def watched(placed: Placed) -> FittedField:
             problem, n_terms = self._problem, placed.sample.settings.n_terms
@@ -56,12 +56,12 @@ class DevelopmentSet(FitStep):
         return watched
 
     def after(self, estimator: Any) -> None:
-        """Keep the log-likelihoods."""
+        """Store the log-likelihoods on the estimator."""
         estimator.dev_log_likelihoods_ = np.array(self.scores)
 
     def __call__(self, point: Point) -> bool:
-        """Take note of a point; True when there was no progress for too long."""
-        score = -data_value(self._datafit, point.posterior.blocks.expanded(point.theta))
+        """Update with a point; return True after too many iterations without progress."""
+        score = -data_value(self._datafit, point.posterior.blocks.expand(point.theta))
         self.scores.append(score)
         if score > self._best_score:
             self._best_score, self.best, self._since_best = score, point, 0

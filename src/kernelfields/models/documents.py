@@ -1,4 +1,4 @@
-"""Fitted estimators as documents of plain values and arrays, and back: one writer and one reader for all.
+"""Fitted estimators as documents of plain values and arrays: one writer and one reader for all.
 
     parameters      get_params() of the estimator, value by value
     terms           clique sets, coefficients, label factors, supports; subspaces once, wherever they are shared
@@ -30,20 +30,19 @@ from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.build import resolved_clique, ties_between
-from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
+from kernelfields.models.build import make_ties, resolve_clique
+from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_parts, write_model
+from kernelfields.models.model_text import LAYOUT
+from kernelfields.models.stored_pairs import rebuild_pairs
 from kernelfields.models.stored_values import check_plain_parameters, n_labellings, record
 from kernelfields.numerics.registry import SETTINGS, parameter_defaults
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, ListedSupport, Support
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
-#: The form of documents that this version writes.
-LAYOUT = 3
 # Parameters that say how a machine is used, not what is fitted: files of the same fit are the same.
 _OF_THE_MACHINE = ("n_jobs",)
 # What a clock has measured is not kept for the same reason, and not known of a fit that was read from a file.
@@ -69,6 +68,8 @@ _RETIRED = {
     "label_kernel": "delta",
     "pivots": "both",
 }
+# Kinds of values in older files that no parameter has any more.
+_RETIRED_KINDS = ("structure search",)
 _COLLECTIONS: dict[str, Callable] = {"list": list, "tuple": tuple, "set": set}
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
@@ -80,7 +81,7 @@ Made = TypeVar("Made")
 
 
 class NotData(Exception):
-    """A value that is code, and not kept in a document."""
+    """A value without a description, such as code."""
 
 
 def document_bytes(kind: str, document: Document) -> bytes:
@@ -93,9 +94,9 @@ def write_document(path: str | os.PathLike, kind: str, document: Document) -> No
     write_model(path, kind, {"layout": LAYOUT, **document}, {})
 
 
-def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Document], Made]]) -> Made:
-    """Return what ``rebuild[kind]`` makes of a model file of one of these kinds; ModelFileError if it is not sound."""
-    kind, document, _ = read_model_of(path, rebuild)
+def read_any_document(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Document], Made]]) -> Made:
+    """Read a model file of one of several kinds by ``rebuild[kind]``; ModelFileError if it is not sound."""
+    kind, document, _ = read_model_parts(path, rebuild)
     try:
         if document.get("layout") != LAYOUT:
             raise ValueError(
@@ -109,7 +110,7 @@ def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Do
 
 
 def describe_parameters(instance: object) -> Document:
-    """Return the parameters of an estimator, or of an object with parameters, that are data."""
+    """Return the parameters of an estimator, or of an object with parameters, as plain values."""
     described: Document = {}
     for name in parameter_defaults(type(instance)):
         if name in _OF_THE_MACHINE:
@@ -130,7 +131,7 @@ def _is_function(value: object) -> bool:
 
 
 def rebuild_estimator(kind: type[Made], described: Document, functions: Functions) -> Made:
-    """Return an estimator with the parameters that were described, those that are plain values checked.
+    """Rebuild an estimator from the description of its parameters; plain values are checked.
 
     Parameters that are missing have their defaults.
     """
@@ -144,10 +145,15 @@ def rebuild_estimator(kind: type[Made], described: Document, functions: Function
 
 
 def _without_retired(kind: type, described: Mapping[str, Any]) -> Document:
-    """Return described parameters without those that a class no longer has; warn if one was in use."""
+    """Remove retired parameters of a class from a description; warn of retired parameters in use."""
     kept = {}
     for name, value in described.items():
-        if name in parameter_defaults(kind) or name not in _RETIRED:
+        if isinstance(value, Mapping) and value.get("as") in _RETIRED_KINDS:
+            warn_user(
+                f"{name} of {kind.__name__} was a {value['as']} in this file, which is an estimator around it now: "
+                "answers are those of the fit, and the next fit is without it",
+            )
+        elif name in parameter_defaults(kind) or name not in _RETIRED:
             kept[name] = value
         elif isinstance(value, np.ndarray) or value != _RETIRED[name]:
             warn_user(
@@ -158,7 +164,7 @@ def _without_retired(kind: type, described: Mapping[str, Any]) -> Document:
 
 
 def _with_edges(described: Document) -> Document:
-    """Return described parameters in which those of edges, several in older files, are one clique set."""
+    """Merge the parameters of edges in older descriptions into one clique set."""
     old = {now: described[name] for name, now in _EDGES_BEFORE.items() if name in described}
     if not old:
         return described
@@ -180,7 +186,7 @@ def _with_edges(described: Document) -> Document:
 
 
 def describe_value(value: object) -> object:
-    """Return a parameter as plain values; NotData if it is code."""
+    """Return a parameter as plain values; NotData for code."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str | np.ndarray):
@@ -202,11 +208,11 @@ def describe_value(value: object) -> object:
         return {"as": "label kernel", "spec": value.spec()}
     if value not in SETTINGS:
         raise NotData(type(value).__name__)
-    return {"as": SETTINGS.name_of(value), "parameters": describe_parameters(value)}
+    return {"as": SETTINGS.find_name(value), "parameters": describe_parameters(value)}
 
 
 def rebuild_value(described: object, functions: Functions, depth: int = 0) -> object:
-    """Return a parameter that was described; ValueError for a kind that is not registered."""
+    """Rebuild a parameter from its description; ValueError for an unknown kind."""
     if isinstance(described, list) or depth > _DEEPEST:
         raise ValueError("a parameter that is a bare list, or nested too deep")
     if not isinstance(described, Mapping):
@@ -237,12 +243,12 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
 
 
 def describe_terms(terms: Sequence[Term]) -> Document:
-    """Return fitted terms; a subspace that several of them share is kept once."""
+    """Return fitted terms as plain values and arrays; a shared subspace is described once."""
     subspaces: list[Subspace] = []
     described = []
     for term in terms:
         place = None
-        if not term.tied_everywhere:
+        if not term.is_constant:
             place = next((i for i, known in enumerate(subspaces) if known is term.subspace), len(subspaces))
             if place == len(subspaces):
                 subspaces.append(term.subspace)
@@ -260,12 +266,12 @@ def describe_terms(terms: Sequence[Term]) -> Document:
             "coefficients": term.known,
             "label_factor": term.label_factor,
         }
-        described.append({**entry, **term.support.described()})
+        described.append({**entry, **term.support.describe_pairs()})
     return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
-    """Return the terms that were described; errors of any kind if they are not sound."""
+    """Rebuild terms from their descriptions; errors of any kind if they are not sound."""
     subspaces = [rebuild_subspace(subspace, functions) for subspace in described["subspaces"]]
     terms = [_rebuild_term(entry, subspaces, n_labels, functions) for entry in described["terms"]]
     if not terms:
@@ -280,28 +286,28 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
     clique = rebuild_value(entry["cliques"], functions)
     if not isinstance(clique, CliqueSet):
         raise ValueError(f"term {name!r} has no clique set")
-    resolved_clique(clique)
+    resolve_clique(clique)
     n_outcomes = n_labellings(clique, n_labels)
     coefficients = finite_array(entry["coefficients"], f"the coefficients of set {name!r}", (None, None))
     if factor is not None:
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
-    support = _rebuild_support(entry, n_outcomes, clique.lists_labellings)
+    pairs = rebuild_pairs(entry, n_outcomes, clique.has_sparse_labellings)
     if place is None:
         subspace: Subspace = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
-    support.check_term(name, subspace, factor, coefficients)
-    ties = ties_between(clique, subspace, n_labels)
-    term = Term(clique, name, subspace, factor, support, coefficients, ties)
+    pairs.check_term(name, subspace, factor, coefficients)
+    ties = make_ties(clique, subspace, n_labels)
+    term = Term(clique, name, subspace, factor, pairs, coefficients, ties)
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):
         raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
     return term
 
 
 def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]) -> None:
-    """Raise unless the terms fit inputs of so many columns as ``width`` gives for a clique set."""
+    """Raise unless the terms fit inputs of ``width`` columns per clique set."""
     for term in terms:
         subspace = term.subspace
         if isinstance(subspace, PivotSubspace) and subspace.pivots.shape[1] != width(term.clique):
@@ -329,7 +335,7 @@ def describe_subspace(subspace: Subspace) -> Document:
 
 
 def rebuild_subspace(description: Document, functions: Functions) -> PivotSubspace | ExplicitSubspace:
-    """Return the subspace that was described; errors of any kind if it is not sound."""
+    """Rebuild a subspace from its description; errors of any kind if it is not sound."""
     kernel = kernel_from_spec(description["kernel"], functions)
     if "n_coordinates" in description:
         return ExplicitSubspace(kernel, whole_number(description["n_coordinates"], "the number of coordinates"))
@@ -356,19 +362,8 @@ def _rebuild_pivots(description: Document) -> Matrix:
     return pivots
 
 
-def _rebuild_support(entry: Document, n_outcomes: int, listed: bool) -> EveryPair | Support:
-    if "pairs" not in entry:
-        return EVERY_PAIR
-    kind = ListedSupport if listed else Support
-    support = kind(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes)
-    whole_array(support.begin, "the pairs of features and labels", (None,))
-    whole_array(support.outcomes, "the pairs of features and labels", (None,))
-    support.check()
-    return support
-
-
-def checked_classes(classes: ArrayLike) -> np.ndarray:
-    """Return classes as an array; ValueError unless they are two or more sorted labels."""
+def check_classes(classes: ArrayLike) -> np.ndarray:
+    """Return classes as an array; ValueError for fewer than two classes, or unsorted classes."""
     labels = np.asarray(classes)
     flat = labels.ndim == 1 and labels.dtype.kind in "biufU"
     if not flat or len(labels) < 2 or not np.array_equal(np.unique(labels), labels):
@@ -377,7 +372,7 @@ def checked_classes(classes: ArrayLike) -> np.ndarray:
 
 
 def rebuild_certificate(described: object) -> Certificate:
-    """Return the certificate that was described; its lower bound may be minus infinity."""
+    """Rebuild a certificate from its description; the lower bound may be minus infinity."""
     found = record(Certificate, described, "a certificate")
     if not (np.isfinite(found.value) and found.lower_bound < np.inf):
         raise ValueError(f"a certificate has the value {found.value} and the lower bound {found.lower_bound}")
@@ -385,21 +380,21 @@ def rebuild_certificate(described: object) -> Certificate:
 
 
 def describe_solution(solution: Solution) -> Document:
-    """Return what a solver reported; the coefficients themselves are kept with the terms."""
+    """Describe the report of a solver; coefficients are part of the terms."""
     described = without_times(solution)
     return {**described, "history": [without_times(iteration) for iteration in solution.history], "theta": None}
 
 
 def without_times(record: Any) -> Document:
-    """Return the fields of a dataclass but for what a clock has measured."""
+    """Return the fields of a dataclass without measured times."""
     return {name: value for name, value in asdict(record).items() if name not in _UNTIMED}
 
 
 def rebuild_solution(described: Document, terms: Sequence[Term]) -> Solution:
-    """Return the solution that was described."""
-    history = [_timed_record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
+    """Rebuild the solution from its description."""
+    history = [_rebuild_record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
     theta = np.concatenate([term.known.ravel() for term in terms])
-    solution = _timed_record(Solution, {**described, "history": history, "theta": theta}, "the solution")
+    solution = _rebuild_record(Solution, {**described, "history": history, "theta": theta}, "the solution")
     if not (np.isfinite(solution.value) and solution.lower_bound < np.inf):
         raise ValueError(f"the solution has the value {solution.value} and the lower bound {solution.lower_bound}")
     if solution.reason not in REASONS:
@@ -407,6 +402,6 @@ def rebuild_solution(described: Document, terms: Sequence[Term]) -> Solution:
     return solution
 
 
-def _timed_record(kind: type[Made], described: Mapping[str, Any], what: str) -> Made:
-    """Return a record from its description, of older files with seconds."""
+def _rebuild_record(kind: type[Made], described: Mapping[str, Any], what: str) -> Made:
+    """Rebuild a record with seconds from its description, also from an older file."""
     return record(kind, {**_UNTIMED, **described}, what, unknown=tuple(_UNTIMED))

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.reading import place_of
+from kernelfields.data.reading import find_place
 from kernelfields.engines.engine import PackedData
 from kernelfields.numerics.parameters import check_penalty, is_real
 from kernelfields.numerics.registry import SETTINGS
@@ -31,7 +31,7 @@ _ROUNDING = 1e-6
 
 @SETTINGS.register("label shares")
 class LabelShares(BaseEstimator):
-    """The share that labels have of all positions, whether these are labelled or not.
+    """Target share of labels among all positions, labelled or not.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class LabelShares(BaseEstimator):
         self.weight = weight
 
     def check(self) -> None:
-        """Raise an error if shares or weight cannot be used with any labels.
+        """Raise an error if shares or weight are invalid for any labels.
 
         Raises
         ------
@@ -82,8 +82,8 @@ class LabelShares(BaseEstimator):
         if self.weight is not None:
             check_penalty(self.weight, "weight of LabelShares")
 
-    def on(self, data: PackedData, classes: np.ndarray, *, is_part: bool = False) -> list[Expectation]:
-        """Return the expectations on some data.
+    def make_expectations(self, data: PackedData, classes: np.ndarray, *, is_part: bool = False) -> list[Expectation]:
+        """Return the expectations for some data.
 
         Parameters
         ----------
@@ -108,12 +108,12 @@ class LabelShares(BaseEstimator):
         places = {label: place for place, label in enumerate(classes.tolist())}
         weigh = (lambda own: self.weight) if is_part else (lambda own: self._weight_of(data, own))
         if isinstance(data, LabelledInstances):
-            own = [self._of_label(data, label, float(share), places) for label, share in self.shares.items()]
+            own = [self._label_share(data, label, float(share), places) for label, share in self.shares.items()]
             return [replace(each, weight=weigh(each.rows)) for each in own]
         groups = np.full(len(classes), len(self.shares))
         for group, labels in enumerate(self.shares):
             for label in labels if isinstance(labels, tuple) else (labels,):
-                place = place_of(label, places, "LabelShares names")
+                place = find_place(label, places, "LabelShares names")
                 if groups[place] < len(self.shares):
                     raise ValueError(f"LabelShares names {label!r} twice: a label has one share")
                 groups[place] = group
@@ -129,9 +129,9 @@ class LabelShares(BaseEstimator):
         shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
         return [Expectation(groups, shares, weigh(None), None, "LabelShares")]
 
-    def _of_label(self, data: LabelledInstances, label: object, share: float, places: dict) -> Expectation:
-        """Return the share of instances that have a label."""
-        nodes = data.rows_of_label(place_of(label, places, "LabelShares names"))
+    def _label_share(self, data: LabelledInstances, label: object, share: float, places: dict) -> Expectation:
+        """Return the share of instances with a label."""
+        nodes = data.rows_of_label(find_place(label, places, "LabelShares names"))
         return Expectation(np.arange(2), np.array([1.0 - share, share]), None, nodes, f"LabelShares of {label!r}")
 
     def _weight_of(self, data: PackedData, rows: np.ndarray | None) -> float:
@@ -142,7 +142,7 @@ class LabelShares(BaseEstimator):
 
 
 def check_expectations(expectations: object) -> None:
-    """Raise unless these are expectations that can be used."""
+    """Raise unless the values are valid expectations."""
     if not isinstance(expectations, list | tuple) or not all(isinstance(part, LabelShares) for part in expectations):
         raise TypeError(f"expectations must be a list of LabelShares, got {expectations!r:.60}")
     for shares in expectations:

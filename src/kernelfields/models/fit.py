@@ -1,4 +1,4 @@
-"""From terms on a sample to a fitted field: a solver, and certificates of where it ends.
+"""From terms on a sample to a fitted field: a solver, and certificates of its solution.
 
 fit_field   the solve with the steps of a fit around it (models/placed.py)
 solve       objective -> solver (models/starts.py) -> fitted terms and certificates (models/assessment.py)
@@ -19,7 +19,7 @@ from kernelfields.models.assessment import assess
 from kernelfields.models.placed import FitStep, FittedField, Placed, compose
 from kernelfields.models.starts import minimize_from_best_start
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.solvers.choice import FitOptions
@@ -28,7 +28,7 @@ from kernelfields.solvers.loop import Solution
 
 @dataclass(frozen=True)
 class FittedBy:
-    """What is known of the inference of a fit once the graphs it was made for are gone."""
+    """Description of the inference of a fit."""
 
     method: str
     exact: bool
@@ -36,8 +36,8 @@ class FittedBy:
     description: str
 
     @classmethod
-    def of(cls, family: LabelFamily) -> FittedBy:
-        """Return how a family is inferred."""
+    def describe(cls, family: LabelFamily) -> FittedBy:
+        """Describe the inference of a family."""
         return cls(family.method, family.exact, family.bound, family.description)
 
 
@@ -49,7 +49,7 @@ def fit_field(
     start: Sequence[np.ndarray] | None = None,
     steps: Sequence[FitStep] = (),
 ) -> FittedField:
-    """Fit the coefficients of all terms; those of a basis that is to grow, in rounds."""
+    """Fit the coefficients of all terms, in rounds for a growing basis."""
     outer, inner = ([step for step in steps if step.in_rounds is each] for each in (False, True))
     if any(design.panel is not None for design in designs):
         outer = [*outer, models.growing.GrowingBasis()]
@@ -59,7 +59,7 @@ def fit_field(
 
 
 def solve(placed: Placed) -> FittedField:
-    """Minimize the objective and say how near the end is to the best there is."""
+    """Minimize the objective and certify the solution."""
     posterior, options, keep = placed.posterior, placed.options, placed.keep
     if (description := posterior.datafit.likelihood.family.description) and not placed.rounds:
         options.report(description)
@@ -71,7 +71,7 @@ def solve(placed: Placed) -> FittedField:
             assert keep is not None
             keep(lambda: assess(posterior, present()))
 
-        theta = None if placed.start is None else posterior.blocks.compressed(placed.start)
+        theta = None if placed.start is None else posterior.blocks.compress(placed.start)
         solution = options.minimize(posterior, theta, placed.monitor, None if keep is None else keep_present)
     try:
         return assess(posterior, solution)
@@ -86,16 +86,16 @@ def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
     return datafit.evaluate(datafit.potentials(parts)).value
 
 
-def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+def compute_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> np.ndarray:
     """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
     family, workers = datafit.likelihood.family, datafit.likelihood.workers
-    member = family.at(datafit.potentials(parts), workers=workers)
-    return datafit.group.joined(family.arrangement.read_back(member.marginals()))
+    member = family.distribution(datafit.potentials(parts), workers=workers)
+    return datafit.group.concatenate(family.arrangement.read_back(member.marginals()))
 
 
 def warn_of_fit(fitted: FittedField, tol: float) -> None:
-    """Warn when a fit was interrupted, ended short of its tolerance, or rounded its features too much."""
+    """Warn of an interrupted fit, a missed tolerance, or rounded features."""
     solution = fitted.solution
     warn_of_solution(solution, tol)
     share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
@@ -109,11 +109,11 @@ def warn_of_fit(fitted: FittedField, tol: float) -> None:
 
 
 def warn_of_solution(solution: Solution, tol: float) -> None:
-    """Warn when a solver was interrupted or ended short of its tolerance."""
+    """Warn of an interrupted solver or a missed tolerance."""
     text = None
     if solution.reason == "interrupted":
         text = (
-            f"fit was interrupted after {counted(solution.iterations, 'iteration')}; the best estimate so far was kept "
+            f"fit was interrupted after {inflect(solution.iterations, 'iteration')}; the best estimate so far was kept "
             f"(relative gap {solution.relative_gap:.2g})"
         )
     elif solution.reason in ("max_iter", "precision"):

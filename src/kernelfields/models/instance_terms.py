@@ -21,7 +21,7 @@ import numpy as np
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.engines.engine import Sample
-from kernelfields.models.build import NamedCliques, build_design, resolved_clique, split_sum
+from kernelfields.models.build import NamedCliques, build_design, resolve_clique, split_sum
 from kernelfields.objective.designs.design import Design
 
 #: Two labels of an instance that meet, by their numbers.
@@ -30,7 +30,7 @@ Edge = tuple[int, int]
 
 @dataclass
 class InstanceTerms:
-    """Makes designs on a sample of instances whose labels are called ``names``.
+    """A maker of designs on a sample of instances, for labels with ``names``.
 
     ``labels`` and ``pairs`` describe what every label and every pair of labels has: clique sets, each with the name
     of its kind. A search for edges begins with ``label_designs()`` and judges ``pair_designs([edge])``.
@@ -44,7 +44,7 @@ class InstanceTerms:
     _pair_parts: dict[str, Design] = field(default_factory=dict)
 
     def designs(self, edges: Sequence[Edge]) -> list[Design]:
-        """Return all terms of a field whose labels meet along some edges."""
+        """Return all terms of a field with the given edges between labels."""
         return [*self.label_designs(), *self.pair_designs(edges)]
 
     def label_designs(self) -> list[Design]:
@@ -54,11 +54,11 @@ class InstanceTerms:
             for name, part in split_sum(kind, clique):
                 first = self._built(name, part, LABEL_CONTRAST)
                 for number, label in enumerate(self.names):
-                    designs.append(self._for(first, f"{name} {label}", label=number))
+                    designs.append(self._share_design(first, f"{name} {label}", label=number))
         return designs
 
     def pair_designs(self, edges: Sequence[Edge]) -> list[Design]:
-        """Return the terms of pairs of labels: a table each, with an edge kernel functions too."""
+        """Return the terms of pairs of labels: a table each, and functions with an edge kernel."""
         names = pair_names(edges, self.names)
         designs = []
         for kind, clique in self.pairs if names else ():
@@ -67,17 +67,17 @@ class InstanceTerms:
                     self._pair_parts[name] = self._built(name, part, PAIR_CONTRAST)
                 tables = part.kernel is None
                 designs += [
-                    self._for(self._pair_parts[name], pair if tables else f"{pair} {name}", group=pair)
+                    self._share_design(self._pair_parts[name], pair if tables else f"{pair} {name}", group=pair)
                     for pair in names
                 ]
         return designs
 
     def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> Design:
-        design = build_design(name, resolved_clique(clique), self.sample, self.random)
+        design = build_design(name, resolve_clique(clique), self.sample, self.random)
         return replace(design, term=replace(design.term, label_factor=contrast))
 
-    def _for(self, design: Design, name: str, **own: object) -> Design:
-        """Return the same features for one label or one pair."""
+    def _share_design(self, design: Design, name: str, **own: object) -> Design:
+        """Return the shared features for one label or one pair."""
         clique = copy.copy(design.term.clique).set_params(name=name, **own)
         return self.sample.shared(design, replace(design.term, clique=clique, name=name))
 
@@ -85,21 +85,21 @@ class InstanceTerms:
 def named_cliques(
     names: Sequence[object], pairs: Iterable[str], of_labels: NamedCliques, of_pairs: NamedCliques
 ) -> NamedCliques:
-    """Return the clique sets of all labels and of all pairs, as :class:`InstanceTerms` makes and names them."""
+    """Return the clique sets of all labels and all pairs, named by :class:`InstanceTerms`."""
     made: list[tuple[str, CliqueSet]] = []
     for kind, clique in of_labels:
         for part_name, part in split_sum(kind, clique):
             for number, label in enumerate(names):
                 name = f"{part_name} {label}"
-                made.append((name, resolved_clique(part).set_params(name=name, label=number)))
+                made.append((name, resolve_clique(part).set_params(name=name, label=number)))
     for kind, clique in of_pairs:
         for part_name, part in split_sum(kind, clique):
             for pair in pairs:
                 name = pair if part.kernel is None else f"{pair} {part_name}"
-                made.append((name, resolved_clique(part).set_params(name=name, group=pair)))
+                made.append((name, resolve_clique(part).set_params(name=name, group=pair)))
     return made
 
 
 def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:
-    """Return edges by the names that their pairs of labels have."""
+    """Return edges by the names of their pairs of labels."""
     return {f"pair {names[j]} ~ {names[k]}": (j, k) for j, k in edges}

@@ -1,4 +1,4 @@
-"""Labels that a fitted field gets later: how all that depends on the labels follows.
+"""New labels of a fitted field: the extension of everything that depends on the labels.
 
 Classes are sorted, so that a label which is added moves the numbers of others: old label i is now places[i]. What a
 fitted estimator keeps of its labels is listed once, where it admits classes (estimators/base.py):
@@ -26,21 +26,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelfields.data.whole_numbers import places_in
+from kernelfields.data.whole_numbers import find_whole_places
 from kernelfields.objective.term import Term, label_factor
 
 
 @dataclass(frozen=True, eq=False)
 class LabelGrowth:
-    """Old label i is now ``places[i]`` of ``n_labels``."""
+    """New numbers ``places[i]`` of the old labels among ``n_labels``."""
 
     places: np.ndarray
     n_labels: int
 
     @classmethod
     def between(cls, before: np.ndarray, classes: np.ndarray) -> LabelGrowth:
-        """Return how sorted classes become others that hold them."""
-        return cls(places_in(classes, before), len(classes))
+        """Return the growth from sorted classes to a superset."""
+        return cls(find_whole_places(classes, before), len(classes))
 
     def labellings(self, labels_per_clique: int) -> np.ndarray:
         """Return the new numbers of the old labellings of a clique: y_1 L^(k-1) + ... + y_k."""
@@ -50,12 +50,12 @@ class LabelGrowth:
         return numbers
 
     def term(self, term: Term) -> Term:
-        """Return a fitted term with the scores that it has, and zero for labellings with new labels."""
+        """Extend a fitted term by scores of zero for labellings with new labels."""
         factor = label_factor(term.clique, self.n_labels)
-        return replace(term, label_factor=factor, coefficients=self._moved(term, factor, term.known))
+        return replace(term, label_factor=factor, coefficients=self._convert_coordinates(term, factor, term.known))
 
     def precisions(self, before: Sequence[Term], terms: Sequence[Term], known: Sequence[np.ndarray]) -> list:
-        """Return the precisions of grown terms, by those ``before``."""
+        """Return the precisions of extended terms from the precisions ``before``."""
         return [self._precision(*own) for own in zip(before, terms, known, strict=True)]
 
     def _precision(self, before: Term, term: Term, known: np.ndarray) -> np.ndarray:
@@ -65,22 +65,22 @@ class LabelGrowth:
             grown = np.full(term.known.shape[1], 1.0 / term.prior_variance)
             grown[self.labellings(term.labels_per_clique)] = known
             return grown
-        moved = self._moved(before, term.label_factor, np.eye(before.known.shape[1]))
-        if separates_labellings(term):
+        moved = self._convert_coordinates(before, term.label_factor, np.eye(before.known.shape[1]))
+        if has_separate_coordinates(term):
             return known @ moved**2 + (1.0 - (moved**2).sum(axis=0)) / term.prior_variance
         whole = known if known.ndim == 2 else np.diag(known)
         return moved.T @ whole @ moved + (np.eye(moved.shape[1]) - moved.T @ moved) / term.prior_variance
 
-    def _moved(self, term: Term, factor: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """Return values (n, q) in the label coordinates of a term in those of a factor for more labels."""
+    def _convert_coordinates(self, term: Term, factor: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """Convert values (n, q) to the label coordinates of a factor for more labels."""
         if term.clique.one_table:
             return values
         table = np.zeros((len(values), term.clique.n_configurations(self.n_labels)))
-        table[:, self.labellings(term.labels_per_clique)] = term.in_labels(values)
+        table[:, self.labellings(term.labels_per_clique)] = term.to_labellings(values)
         return table if factor is None else table @ np.linalg.pinv(factor).T
 
 
-def separates_labellings(term: Term) -> bool:
-    """Whether no labelling has a part in two label coordinates, so that diagonals stay diagonals in them."""
+def has_separate_coordinates(term: Term) -> bool:
+    """Whether each labelling has its own label coordinate, so that diagonals stay diagonal."""
     factor = term.label_factor
     return factor is None or bool((np.count_nonzero(factor, axis=1) <= 1).all())

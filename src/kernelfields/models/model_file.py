@@ -1,4 +1,4 @@
-"""Model files: one safetensors file that holds data and never code.
+"""Model files: one safetensors file with data and never code.
 
     metadata: format = "kernelfields-model", version = "3", sha256 = <hex>,
               model  = JSON {"kind": ..., "document": ..., "tensors": ...}
@@ -10,8 +10,9 @@
 
 model_text.py spells the document in JSON. Tuples come back as lists and NumPy scalars as Python numbers. The checksum
 covers the JSON text and the name, dtype, shape and bytes of every tensor, so a damaged file is refused as a whole.
-Reading and writing need NumPy alone. The same document is the same file, byte for byte: entries of the header are in a
-fixed order, which the package safetensors, that can read these files, does not promise of those that it writes.
+Model files of CRFsuite are read too, as documents (crfsuite_document.py). Reading and writing need NumPy alone. The
+same document is the same file, byte for byte: entries of the header are in a fixed order, which the package
+safetensors, that can read these files, does not promise of those that it writes.
 Cost: the file is in memory once, written or read; tensors that were read are views of it.
 """
 
@@ -25,7 +26,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kernelfields.models.model_text import FORMAT, PIPELINE, VERSION, decoded, digest, encoded
+from kernelfields.models.crfsuite_document import KIND, describe_crfsuite
+from kernelfields.models.crfsuite_file import CRFsuiteModel, is_crfsuite, read_crfsuite
+from kernelfields.models.model_text import FORMAT, PIPELINE, VERSION, decode_value, digest, encode_value
 
 if TYPE_CHECKING:
     from kernelfields.data.text_files import PathName
@@ -46,26 +49,26 @@ _NAMES = {np.dtype(dtype).str[1:]: name for name, dtype in _DTYPES.items() if na
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model this version can read; the message names the file and the reason.
+    """An unreadable model file; the message names the file and the reason.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from kernelfields import load
-    >>> n = Path("notes.kfm").write_text("no model")
-    >>> load("notes.kfm")
+    >>> n = Path("notes.safetensors").write_text("no model")
+    >>> load("notes.safetensors")
     Traceback (most recent call last):
         ...
-    kernelfields.models.model_file.ModelFileError: notes.kfm ...
+    kernelfields.models.model_file.ModelFileError: notes.safetensors ...
     """
 
 
 class ModelFileMissing(ModelFileError, FileNotFoundError):
-    """No file of this name; both an OSError and a ModelFileError."""
+    """A missing model file; both an OSError and a ModelFileError."""
 
 
 def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
-    """Write a model file, replacing an old one only once the new one is complete.
+    """Write a model file; an old file is replaced by the complete new one.
 
     Parameters
     ----------
@@ -82,8 +85,8 @@ def write_model(path: PathName, kind: str, document: Document, tensors: dict[str
     --------
     >>> import numpy as np
     >>> from kernelfields.formats import read_model, write_model
-    >>> write_model("scores.kfm", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
-    >>> document, tensors = read_model("scores.kfm", "scores")
+    >>> write_model("scores.safetensors", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
+    >>> document, tensors = read_model("scores.safetensors", "scores")
     >>> document["unit"], tensors["scores"]
     ('nats', array([0., 0., 0.]))
     """
@@ -93,12 +96,12 @@ def write_model(path: PathName, kind: str, document: Document, tensors: dict[str
 
 
 def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -> bytes:
-    """Return the content of a model file, to be written together with others."""
+    """Return the content of a model file."""
     arrays: dict[str, np.ndarray] = {}
     content = {
         "kind": kind,
-        "document": encoded(document, "document", arrays),
-        "tensors": encoded(tensors, "tensors", arrays),
+        "document": encode_value(document, "document", arrays),
+        "tensors": encode_value(tensors, "tensors", arrays),
     }
     text = json.dumps(content, allow_nan=False)
     if len(text) > _LONGEST_JSON:
@@ -108,7 +111,7 @@ def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -
 
 
 def _safetensors(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
-    """Return arrays and texts in the form that the module describes, the widest numbers first: all are aligned."""
+    """Serialize arrays and texts, the widest numbers first for alignment."""
     header: dict[str, object] = {"__metadata__": metadata}
     parts: list[bytes] = []
     end = 0
@@ -156,20 +159,24 @@ def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarra
     --------
     >>> import numpy as np
     >>> from kernelfields.formats import read_model, write_model
-    >>> write_model("scores.kfm", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
-    >>> read_model("scores.kfm", "scores")[0]["unit"]
+    >>> write_model("scores.safetensors", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
+    >>> read_model("scores.safetensors", "scores")[0]["unit"]
     'nats'
     """
-    _, document, tensors = read_model_of(path, (kind,))
+    _, document, tensors = read_model_parts(path, (kind,))
     return document, tensors
 
 
-def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple[str, Document, dict[str, np.ndarray]]:
-    """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError.
+def read_model_parts(
+    path: PathName, kinds: Collection[str] | None = None
+) -> tuple[str, Document, dict[str, np.ndarray]]:
+    """Read the kind, the document and the tensors of a model file; ModelFileError if it is not sound.
 
-    None is for models of any kind.
+    None is for models of any kind. A model file of CRFsuite is read as the field that it describes.
     """
     _check_is_file(path)
+    if is_crfsuite_file(path):
+        return _field_of_crfsuite(path, kinds)
     try:
         metadata, arrays = _read_tensors(path)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -182,7 +189,7 @@ def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple
         content = json.loads(text)
         found, document, tensors = content["kind"], content["document"], content["tensors"]
         if kinds is None or found in kinds:
-            document, tensors = decoded(document, arrays), decoded(tensors, arrays)
+            document, tensors = decode_value(document, arrays), decode_value(tensors, arrays)
             if not (isinstance(document, dict) and isinstance(tensors, dict)):
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -196,8 +203,40 @@ def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple
     return found, document, tensors
 
 
+def is_crfsuite_file(path: PathName) -> bool:
+    """Whether a path names a model file of CRFsuite, by its first bytes."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return is_crfsuite(file.read(4))
+
+
+def read_crfsuite_model(path: PathName) -> CRFsuiteModel:
+    """Return the model of a file of CRFsuite; ModelFileError if it is damaged."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return read_crfsuite(content)
+    except ValueError as error:
+        raise ModelFileError(f"{path} is not a model file of CRFsuite that can be read: {error}") from error
+
+
+def _field_of_crfsuite(path: PathName, kinds: Collection[str] | None) -> tuple[str, Document, dict[str, np.ndarray]]:
+    if kinds is not None and KIND not in kinds:
+        raise ModelFileError(
+            f"{path} is a model file of CRFsuite, which holds a {KIND}: open it with kernelfields.load, or with "
+            "kernelfields.compat.CRF.from_crfsuite"
+        )
+    try:
+        return KIND, describe_crfsuite(read_crfsuite_model(path)), {}
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"{path} is a model file of CRFsuite that no field can be: {error}") from error
+
+
 def _read_tensors(path: PathName) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Return the metadata and the tensors of a safetensors file; errors of any kind if it is none."""
+    """Return the metadata and the tensors of a safetensors file; errors of any kind for other files."""
     content = np.fromfile(path, dtype=np.uint8)
     begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
     if begin > len(content):

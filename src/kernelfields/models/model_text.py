@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 
 FORMAT = "kernelfields-model"
-# 1 and 2 were those of 0.1.0 and 0.2.0, before there was a promise to read them.
+# 1 and 2 are those of 0.1.0 and 0.2.0, which later versions do not promise to read.
 VERSION = 3
+#: The form of documents that this version writes.
+LAYOUT = 3
 #: The kind of a pipeline of transformers and a model.
 PIPELINE = "Pipeline"
 #: The entry of a document that holds how ``kernelfields train`` read the files of the model.
@@ -37,8 +39,8 @@ _LONG_LIST = 1000
 _LONG_ARRAY, _MOST_DEFLATED = 4096, 100
 
 
-def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
-    """Turn a value into strict JSON, moving its arrays to ``arrays``."""
+def encode_value(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
+    """Convert a value to strict JSON and move its arrays to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int):
@@ -52,7 +54,7 @@ def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
     if isinstance(value, list | tuple):
         if len(value) >= _LONG_LIST and all(isinstance(item, str) for item in value):
             return {"$json": _keep_bytes(json.dumps(value, separators=(",", ":")).encode(), place, arrays)}
-        return [encoded(item, f"{place}.{index}", arrays) for index, item in enumerate(value)]
+        return [encode_value(item, f"{place}.{index}", arrays) for index, item in enumerate(value)]
     raise TypeError(
         f"{place} is {type(value).__name__}, which a model file cannot hold: use None, str, bool, int, "
         "float, dict, list or a NumPy array"
@@ -64,13 +66,13 @@ def _encode_dict(value: dict, place: str, arrays: dict[str, np.ndarray]) -> dict
         if not isinstance(key, str):
             raise TypeError(f"{place} has the key {key!r} of type {type(key).__name__}: keys must be str")
     if any(key.startswith("$") for key in value):
-        return {"$dict": [[key, encoded(inner, f"{place}.{key}", arrays)] for key, inner in value.items()]}
-    return {str(key): encoded(inner, f"{place}.{key}", arrays) for key, inner in value.items()}
+        return {"$dict": [[key, encode_value(inner, f"{place}.{key}", arrays)] for key, inner in value.items()]}
+    return {str(key): encode_value(inner, f"{place}.{key}", arrays) for key, inner in value.items()}
 
 
 def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> dict:
     if value.dtype.kind == "U":
-        return {"$strings": encoded(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
+        return {"$strings": encode_value(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
     if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
         raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
     if value.dtype.kind in "iu" and value.nbytes >= _LONG_ARRAY:
@@ -87,8 +89,8 @@ def _keep_bytes(content: bytes, place: str, arrays: dict[str, np.ndarray]) -> ob
     return {"$deflated": _keep(np.frombuffer(deflated, np.uint8), place, arrays), "size": len(content)}
 
 
-def _kept_bytes(described: Any, arrays: dict[str, np.ndarray]) -> bytes:
-    """Return the bytes that were kept; ValueError if they are not sound."""
+def _decode_bytes(described: Any, arrays: dict[str, np.ndarray]) -> bytes:
+    """Decode stored bytes; ValueError if they are not sound."""
     if isinstance(described, str):
         return arrays[described].tobytes()
     deflated, size = arrays[described["$deflated"]].tobytes(), described["size"]
@@ -113,10 +115,10 @@ def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
     return name
 
 
-def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the value that was encoded."""
+def decode_value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Decode a value from JSON and arrays."""
     if isinstance(value, list):
-        return [decoded(item, arrays) for item in value]
+        return [decode_value(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     if "$array" in value:
@@ -126,15 +128,15 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         if dtype.kind not in "iu":
             raise ValueError(f"whole numbers of the type {dtype.name}")
         # A bytearray may be written to: compiled code would have a second form for arrays that may not.
-        return np.frombuffer(bytearray(_kept_bytes(value["$array"], arrays)), dtype).reshape(value["shape"])
+        return np.frombuffer(bytearray(_decode_bytes(value["$array"], arrays)), dtype).reshape(value["shape"])
     if "$strings" in value:
-        return _string_array(decoded(value["$strings"], arrays), value["shape"])
+        return _string_array(decode_value(value["$strings"], arrays), value["shape"])
     if "$float" in value:
         return float(value["$float"])
     if "$json" in value:
-        return json.loads(_kept_bytes(value["$json"], arrays))
+        return json.loads(_decode_bytes(value["$json"], arrays))
     pairs = value["$dict"] if "$dict" in value else value.items()
-    return {key: decoded(inner, arrays) for key, inner in pairs}
+    return {key: decode_value(inner, arrays) for key, inner in pairs}
 
 
 def _string_array(words: list, shape: list) -> np.ndarray:

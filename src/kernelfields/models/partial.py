@@ -1,4 +1,4 @@
-"""Fits to labels that are partly known, and to what is known of data without labels.
+"""Fits to partly known labels, and to expectations of unlabelled data.
 
     R(theta) = ||theta||^2 / (2 s) + sum_i weight_i ( log Z_i(theta) - log Z_i(theta given what is known) )
 
@@ -22,9 +22,9 @@ from sklearn.base import BaseEstimator
 from kernelfields.data.given_labels import LabelsAlone
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
+from kernelfields.models.cheaper_fits import stop_fit
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
-from kernelfields.models.starts import end_at_once
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.likelihoods.expectations import Criteria
@@ -35,7 +35,7 @@ from kernelfields.solvers.loop import Iteration
 
 @SETTINGS.register("partial labels")
 class PartialLabels(LabelsAlone, BaseEstimator):
-    """What is known beside labels that are partly known.
+    """Information about labels that are partly known.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ class PartialLabels(LabelsAlone, BaseEstimator):
         return [] if criteria is None else [ExpectedShares(criteria)]
 
     @property
-    def expects_shares(self) -> bool:
+    def has_expected_shares(self) -> bool:
         """Whether the objective has expected shares of labels."""
         return not isinstance(self.expectations, tuple | list) or bool(self.expectations)
 
     def check(self) -> None:
-        """Raise an error if a parameter cannot be used.
+        """Raise an error if a parameter is invalid.
 
         Raises
         ------
         TypeError
             If expectations are no list of LabelShares.
         """
-        if self.expects_shares:
+        if self.has_expected_shares:
             check_expectations(self.expectations)
 
     def criteria(self, data: PackedData | DataInParts, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
@@ -119,16 +119,16 @@ class PartialLabels(LabelsAlone, BaseEstimator):
             If nothing is known of the labels.
         """
         if isinstance(data, DataInParts):
-            return CriteriaOfParts(self, classes) if self.expects_shares else None
+            return CriteriaOfParts(self, classes) if self.has_expected_shares else None
         if not self.expectations:
             data.given.check_informative()
             return None
-        expected = [part for shares in self.expectations for part in shares.on(data, classes)]
+        expected = [part for shares in self.expectations for part in shares.make_expectations(data, classes)]
         return Criteria(expected, bool(data.given.informative().any()))
 
 
 class ExpectedShares(FitStep):
-    """Adds what is expected of data without labels to the objective, after a fit to the labels alone."""
+    """Add expectations of unlabelled data to the objective, after a fit to the labels alone."""
 
     in_rounds = True
 
@@ -145,12 +145,12 @@ class ExpectedShares(FitStep):
             whole = LogPosterior(Completion(placed.posterior.datafit).with_criteria(self.criteria))
             start = placed.start
             if start is None and not self.criteria.labelled:
-                start = whole.blocks.expanded(np.zeros(whole.size))
+                start = whole.blocks.expand(np.zeros(whole.size))
             elif start is None:
                 options.report("fitting to the labels alone, then to the expected shares as well")
                 supervised = solve(replace(placed, monitor=None, keep=None))
                 start = supervised.coefficients
-                ends_now = {"interrupted": end_at_once, "callback": _stop}
+                ends_now = {"interrupted": stop_fit, "callback": _stop}
                 options = replace(options, watch=ends_now.get(supervised.solution.reason, options.watch))
             return solve(replace(placed, objective=whole, start=start, options=options, rounds=1))
 
@@ -158,19 +158,19 @@ class ExpectedShares(FitStep):
 
 
 def _stop(iteration: Iteration) -> bool:
-    """End a fit where it begins, as a callback would."""
+    """End a fit at its start, as a callback does."""
     return True
 
 
 @dataclass(frozen=True, eq=False)
 class CriteriaOfParts:
-    """Criteria of data that are elsewhere, in parts which make their own; something is taken to be known of labels."""
+    """Criteria of distributed data, made part by part."""
 
     settings: PartialLabels
     classes: np.ndarray
     labelled: ClassVar[bool] = True
 
-    def of(self, data: PackedData) -> Criteria:
+    def select_part(self, data: PackedData) -> Criteria:
         """Return the criteria of one part."""
-        asked = [shares.on(data, self.classes, is_part=True) for shares in self.settings.expectations]
+        asked = [shares.make_expectations(data, self.classes, is_part=True) for shares in self.settings.expectations]
         return Criteria([part for own in asked for part in own])

@@ -1,6 +1,8 @@
-"""What a solve works on, and steps around it.
+"""The input of a solve, and steps around it.
 
     step.check(estimator)              raise before anything is read
+    step.open_context()                      a context around all that follows but the last
+    step.with_observers(options)       options of the solver, which reports to the step
     step.prepare(estimator, reader, data)  data are read as they came, items of weight zero included
     step.before(estimator, problem)    data are ready, nothing is placed
     solve(placed)                      where the solver ends: fitted terms and certificates (models/fit.py)
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -33,7 +36,7 @@ from kernelfields.solvers.loop import Iteration, Monitor, Solution
 
 @dataclass
 class FittedField:
-    """What fitting leaves behind: fitted terms, solution, certificates in the span and over the RKHS."""
+    """The result of a fit: fitted terms, solution, certificates in the span and over the RKHS."""
 
     terms: list[Term]
     solution: Solution
@@ -60,7 +63,7 @@ FieldKeeper: TypeAlias = Callable[[Callable[[], FittedField]], None]
 
 @dataclass(frozen=True)
 class Placed:
-    """Terms on a sample, how they are fitted, and where from."""
+    """Terms on a sample, options of the fit, and start."""
 
     designs: Sequence[Design]
     sample: Sample
@@ -76,7 +79,7 @@ class Placed:
 
     @cached_property
     def posterior(self) -> LogPosterior:
-        """What is minimized."""
+        """The objective that is minimized."""
         return LogPosterior(self.sample.datafit(self.designs)) if self.objective is None else self.objective
 
 
@@ -86,7 +89,7 @@ Sender: TypeAlias = Callable[[bool, Callable[[], Any]], bool]
 
 
 class FitStep:
-    """A step of a fit around its solve; a base class that changes nothing."""
+    """A step of a fit around its solve: the base class, which changes nothing."""
 
     #: Whether a basis that grows has this step in each of its rounds; else the step is around all of them.
     in_rounds: ClassVar[bool] = False
@@ -101,31 +104,39 @@ class FitStep:
     def check(self, estimator: Any) -> None:
         """Raise if an estimator cannot be fitted in this step."""
 
+    def open_context(self) -> AbstractContextManager[object]:
+        """Return a context in which the fit runs."""
+        return nullcontext()
+
+    def with_observers(self, options: FitOptions) -> FitOptions:
+        """Return the options of a fit with the observers of the step."""
+        return options
+
     def kernels(self, names: list[str]) -> list[str]:
-        """Return those of some kernels that the step can do with; raise if it can with none."""
+        """Return the kernels that the step supports; raise if it supports none."""
         return names
 
     def prepare(self, estimator: Any, reader: Any, data: Any) -> Any:
-        """Return the data of a fit, which the reader has read, as the fit takes them."""
+        """Return the data of a fit, changed by the step."""
         return data
 
     def before(self, estimator: Any, problem: Any) -> None:
-        """Prepare a fit of an estimator to its problem, a FitState, which holds the estimator as it is fitted."""
+        """Prepare a fit of an estimator with its problem, a FitState with the settled estimator."""
 
     def around(self, solve: Solve) -> Solve:
         """Return the solve with this step around it."""
         return solve
 
     def after(self, estimator: Any) -> None:
-        """Give a fitted estimator what the step has found."""
+        """Set the findings of the step on a fitted estimator."""
 
 
 class StepCallback(ABC):
-    """A callback that is a step of the fit as well. On a cluster it stays with the client, where it begins and ends."""
+    """A callback with a step of the fit, which begins and ends on the client of a cluster."""
 
     @abstractmethod
     def __call__(self, iteration: Iteration) -> object:
-        """See an iteration; True ends the fit."""
+        """Receive an iteration; True ends the fit."""
 
     @abstractmethod
     def step(self) -> FitStep:
@@ -133,15 +144,15 @@ class StepCallback(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Prepare for a fit; raise if that cannot be."""
+        """Prepare for a fit; raise if that is impossible."""
 
     @abstractmethod
     def end(self, estimator: Any) -> None:
-        """Take a fitted estimator."""
+        """Receive the fitted estimator."""
 
     @abstractmethod
-    def stand_in(self, send: Sender) -> StepCallback:
-        """Return what stands for it on a worker, and sends estimators for :meth:`end`."""
+    def worker_callback(self, send: Sender) -> StepCallback:
+        """Return a callback for workers, which sends estimators to :meth:`end`."""
 
 
 def compose(solve: Solve, steps: Sequence[FitStep]) -> Solve:

@@ -1,4 +1,4 @@
-"""The log-loss of positions, by which settings are judged on held-out data, and the temperature that would mend it.
+"""The log-loss of positions, by which settings are judged on held-out data, and its best temperature.
 
     loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) )
 
@@ -28,7 +28,7 @@ WIDEST = 100.0
 
 
 class PositionLoss(NamedTuple):
-    """The log-loss a position, the temperature at which it would be least, and the share of right labels."""
+    """The log-loss per position, the temperature that minimizes it, and the share of right labels."""
 
     loss: float
     temperature: float
@@ -41,22 +41,36 @@ def position_loss(
     weights: np.ndarray | None = None,
     possible: np.ndarray | None = None,
 ) -> PositionLoss:
-    """Return how well marginals (N, L) predict what is ``known``: labels (N,), or log-weights of them (N, L).
+    """Return the loss of marginals (N, L) for true labels ``known``, (N,) or as log-weights (N, L).
 
     ``possible`` (N, L): which labels there can be, None for all.
     """
-    logs = np.log(np.maximum(marginals, np.finfo(np.float64).eps))
-    if possible is not None:
-        logs[~possible] = -np.inf
-    rows, likeliest = np.arange(len(logs)), logs.argmax(axis=1)
-    logs -= logs[rows, likeliest, None]
+    logs = _shifted_logs(marginals, possible)
+    likeliest = logs.argmax(axis=1)
 
     def loss(log_temperature: float) -> float:
-        scaled = logs * np.exp(-log_temperature)
-        right = scaled[rows, known] if known.ndim == 1 else np.logaddexp.reduce(scaled + known, axis=1)
-        return float(np.average(np.log(np.exp(scaled).sum(axis=1)) - right, weights=weights))
+        return float(np.average(_losses(logs * np.exp(-log_temperature), known), weights=weights))
 
     reach = float(np.log(WIDEST))
     found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
-    right = likeliest == known if known.ndim == 1 else known[rows, likeliest] > -np.inf
+    right = likeliest == known if known.ndim == 1 else known[np.arange(len(logs)), likeliest] > -np.inf
     return PositionLoss(loss(0.0), float(np.exp(found.x)), float(np.average(right, weights=weights)))
+
+
+def compute_losses(marginals: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the log-loss of each position, (N,), of marginals (N, L); ``known`` as in :func:`position_loss`."""
+    return _losses(_shifted_logs(marginals), known)
+
+
+def _shifted_logs(marginals: np.ndarray, possible: np.ndarray | None = None) -> np.ndarray:
+    """Return the logarithms of marginals; the largest of each position is zero."""
+    logs = np.log(np.maximum(marginals, np.finfo(np.float64).eps))
+    if possible is not None:
+        logs[~possible] = -np.inf
+    return logs - logs.max(axis=1, keepdims=True)
+
+
+def _losses(logs: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the losses (N,) of unnormalized log-probabilities of which the largest is zero."""
+    right = logs[np.arange(len(logs)), known] if known.ndim == 1 else np.logaddexp.reduce(logs + known, axis=1)
+    return np.log(np.exp(logs).sum(axis=1)) - right

@@ -1,4 +1,4 @@
-"""Estimators in model files: written from documents of plain values and arrays, and read back."""
+"""Estimators in model files: written as documents of plain values and arrays, and rebuilt from them."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _KINDS: dict[str, type[StoredEstimator]] = {}
 
 
 class StoredEstimator(BaseEstimator):
-    """An estimator that can be kept in a file; derived classes define its document."""
+    """An estimator that files can hold; derived classes define its document."""
 
     #: The name of its kind in model files.
-    kind: ClassVar[str]
+    _kind: ClassVar[str]
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls._parameters_declared()
-        if "kind" in cls.__dict__:
-            _KINDS.setdefault(cls.kind, cls)
+        if "_kind" in cls.__dict__:
+            _KINDS.setdefault(cls._kind, cls)
 
     @classmethod
     def _parameters_declared(cls) -> None:
-        """Let ``__init__``, once it is there, give advice on parameters that it does not have."""
+        """Add advice on unknown parameters to ``__init__`` once it is defined."""
         init = cls.__dict__.get("__init__")
         if init is not None:
             cls.__init__ = with_advice(init)  # type: ignore[method-assign]
 
     def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn; an unknown name raises an error that says what is meant.
+        """Set parameters, as in scikit-learn; an error for an unknown name suggests another.
 
         Parameters of a parameter that is None are set on the object that None stands for; of a dict, on all its values.
 
@@ -90,27 +90,11 @@ class StoredEstimator(BaseEstimator):
         load : Read a model.
         """
         check_is_fitted(self)
-        models.documents.write_document(path, self.kind, self.to_document())
+        models.documents.write_document(path, *describe_stored(self))
 
-    def behind(self, transformer: object) -> Self:
-        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
-
-        Parameters
-        ----------
-        transformer : transformer
-            A fitted transformer.
-
-        Returns
-        -------
-        Self
-            The copy.
-
-        Raises
-        ------
-        TypeError
-            If estimators of this kind do not make their inputs.
-        """
-        raise TypeError(f"a {self.kind} does not make its inputs: ask it with pipeline[:-1].transform(X)")
+    def _with_preprocessor(self, transformer: object) -> Self:
+        """Return a copy that applies a fitted transformer to its inputs, as a pipeline does."""
+        raise TypeError(f"a {self._kind} does not make its inputs: ask it with pipeline[:-1].transform(X)")
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
@@ -143,64 +127,54 @@ class StoredEstimator(BaseEstimator):
         --------
         >>> from kernelfields import ChainCRF
         >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
-        >>> ChainCRF.load("tagger.kfm").predict([[{"word": "Bob"}]])[0]
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tags.safetensors")
+        >>> ChainCRF.load("tags.safetensors").predict([[{"word": "Bob"}]])[0]
         ['NAME']
         """
-        return load_one_of([cls], path, callables)
+        return load_any([cls], path, callables)
 
     @abstractmethod
-    def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
 
     @classmethod
     @abstractmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described.
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
 
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
 
-        Returns
-        -------
-        Self
-            The fitted estimator; errors of any kind if the document is not sound.
-        """
+def describe_stored(model: StoredEstimator) -> tuple[str, Document]:
+    """Return the kind and the document of a fitted estimator."""
+    return model._kind, model._to_document()
+
+
+def kinds_by_name(kinds: Iterable[type[Loaded]]) -> dict[str, type[Loaded]]:
+    """Return classes of estimators by their names in model files."""
+    return {kind._kind: kind for kind in kinds}
 
 
 def known_kinds() -> list[str]:
-    """Return the kinds of estimators that files may hold."""
+    """Return the kinds of estimators in model files."""
     load_registering()
     return sorted(_KINDS)
 
 
 def find_kind(name: str) -> type[StoredEstimator]:
-    """Return the estimator of a kind; ValueError if there is none."""
+    """Return the estimator of a kind; ValueError for an unknown kind."""
     if name not in known_kinds():
         raise ValueError(f"an estimator of the unknown kind {name!r:.60}")
     return _KINDS[name]
 
 
-def rebuild_here(kind: type[Loaded], document: Document, callables: Functions | None = None) -> Loaded:
-    """Return the estimator that was described, with an engine that is available here."""
-    model = kind.from_document(document, callables)
+def rebuild_locally(kind: type[Loaded], document: Document, callables: Functions | None = None) -> Loaded:
+    """Rebuild an estimator from its document, with an engine that is available here."""
+    model = kind._from_document(document, callables)
     if hasattr(model, "engine"):
         model.engine = restore_engine(model.engine)
     return model
 
 
-def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
-    """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
-    return models.documents.read_document_of(
-        path, {kind.kind: partial(rebuild_here, kind, callables=callables) for kind in kinds}
-    )
+def load_any(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
+    """Load a model of one of some classes; see :meth:`StoredEstimator.load`."""
+    readers = {name: partial(rebuild_locally, kind, callables=callables) for name, kind in kinds_by_name(kinds).items()}
+    return models.documents.read_any_document(path, readers)

@@ -1,4 +1,4 @@
-"""Checks of values that come from a file: records of numbers, parameters; for arrays, numerics/stored_arrays.py.
+"""Checks of values from files: records of numbers, and parameters; for arrays see numerics/stored_arrays.py.
 
 A file may be damaged, or made up, and still have the right checksum. What is read here is finite where it must be and
 has the type that follows from the rest of the document, so that a model that loads can predict.
@@ -34,7 +34,7 @@ def share(value: object, what: str) -> float:
 
 
 def record(kind: type[Record], described: object, what: str, *, unknown: Sequence[str] = ()) -> Record:
-    """Return a dataclass of numbers, texts and the like from its description; NaN only in the fields ``unknown``."""
+    """Rebuild a dataclass of plain values from its description; only the fields ``unknown`` may be NaN."""
     if not isinstance(described, Mapping):
         raise ValueError(f"{what} must have names and values, got {described!r:.60}")
     hints, known = get_type_hints(kind), {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def record(kind: type[Record], described: object, what: str, *, unknown: Sequenc
 
 
 def check_plain_parameters(instance: BaseEstimator) -> None:
-    """Raise unless parameters that are declared to be numbers, texts or None are such."""
+    """Raise unless parameters declared as numbers, texts or None have these types."""
     # Annotations are text, whose names need not be loaded.
     given = type(instance).__init__.__annotations__
     declared = {entry.name: entry.type for entry in fields(instance)} if is_dataclass(instance) else given
@@ -65,11 +65,11 @@ def check_plain_parameters(instance: BaseEstimator) -> None:
 
 
 def n_labellings(clique: CliqueSet, n_labels: int) -> int:
-    """Return the number of labellings of a clique; ValueError where tables of them could not be kept."""
+    """Return the number of labellings of a clique; ValueError if tables of them exceed memory."""
     count, order = 1, whole_number(clique.labels_per_clique, "the number of labels of a clique", 1)
     for _ in range(order):
         count *= n_labels
-        if (count > MOST_LABELLINGS and not clique.lists_labellings) or order > 64:
+        if (count > MOST_LABELLINGS and not clique.has_sparse_labellings) or order > 64:
             raise ValueError(f"cliques of {order} labels have too many labellings for a table")
     return count
 
@@ -79,7 +79,7 @@ def _alternatives(hint: object) -> tuple[object, ...]:
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Whether a value is of a declared type; whole numbers are numbers."""
+    """Whether a value has a declared type; whole numbers count as numbers."""
     for kind in _alternatives(hint):
         origin = get_origin(kind) or kind
         arguments = get_args(kind)

@@ -1,4 +1,4 @@
-"""Streams of one sequence: positions are pushed as they come, labels and marginals answered with a delay.
+"""Streams of one sequence: positions are pushed as they arrive, labels and marginals follow with a delay.
 
     stream = crf.stream(lag=5)
     for x in sensor:
@@ -33,12 +33,12 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import EndCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.ragged import plain_strings
-from kernelfields.data.readers import InputReader, transformed
+from kernelfields.data.readers import InputReader, apply_transformer
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
-from kernelfields.numerics.containers import n_rows_of, shape_of
+from kernelfields.numerics.containers import count_rows, find_shape
 from kernelfields.numerics.parameters import check_count, check_window, is_real, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.windows import window_view
@@ -46,7 +46,7 @@ from kernelfields.objective.term import Term
 
 
 class StreamAnswers(NamedTuple):
-    """The next positions of a stream, in their order and without gaps.
+    """The next positions of a stream, in order and without gaps.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class StreamAnswers(NamedTuple):
 
 
 class LabelStream:
-    """Label one sequence whose positions come one after the other.
+    """Label one sequence whose positions arrive one after the other.
 
     ``stream()`` of an estimator returns one. Answers about a position are given once ``lag`` further ones have come.
 
@@ -119,10 +119,10 @@ class LabelStream:
         n_jobs: int | None = 1,
     ):
         _check_neighbours(field)
-        windows = [check_window(term.clique.window) for term in field.terms if not term.tied_everywhere]
+        windows = [check_window(term.clique.window) for term in field.terms if not term.is_constant]
         self._before = max((before for before, _ in windows), default=0)
         self._after = max((after for _, after in windows), default=0)
-        self._reach = _reach_of(reader.features)
+        self._reach = _input_reach(reader.features)
         ahead = self._after + self._reach
         self.lag, self.every = _checked_lag(lag, ahead), every
         check_count(every, "every")
@@ -137,7 +137,7 @@ class LabelStream:
         self._masks = resolve_constraints(None, classes) if masks is None else masks
         ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]
         tables = [term for term in field.terms if term.labels_per_clique == 2]
-        tied = all(term.tied_everywhere for term in tables)
+        tied = all(term.is_constant for term in tables)
         apart = ends + tables if tied else ends
         self._fields = _by_window([term for term in field.terms if term not in apart], field)
         self._ends = _by_window(ends, field)
@@ -158,12 +158,12 @@ class LabelStream:
 
     @property
     def n_pending(self) -> int:
-        """How many positions wait for their answers."""
+        """Number of positions without answers."""
         unscored = 0 if self._inputs is None else self._inputs.shape[0] - self._seen
         return self._chain.n_pending + unscored + len(self._words) - self._done
 
     def push(self, x: object) -> StreamAnswers:
-        """Add one position, or several, and return what can be answered.
+        """Add one or several positions; return the answers that are due.
 
         Parameters
         ----------
@@ -193,22 +193,22 @@ class LabelStream:
         self._chain.check_open()
         if self._reader.features is not None:
             return self._named(*self._push_words([x] if isinstance(x, str | tuple | Mapping) else list(x)))  # type: ignore[call-overload]
-        rows = _rows_of(x, named=self._reader.rows.encoder is not None)
+        rows = _to_rows(x, named=self._reader.rows.encoder is not None)
         return self._named(*self._push_rows(rows))
 
     def _push_words(self, new: list, *, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Add words; those whose neighbours have come, or all with the last, become inputs."""
+        """Add words; a word becomes an input once all its neighbours are known."""
         words = self._words + new
         end = len(words) if last else max(self._done, len(words) - self._reach)
-        made = transformed(self._reader.features, [words])[0][self._done : end] if end > self._done else []
+        made = apply_transformer(self._reader.features, [words])[0][self._done : end] if end > self._done else []
         answers = self._push_rows(made)
         kept = max(0, end - self._reach)
         self._words, self._done = words[kept:], end - kept
         return answers
 
     def _push_rows(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Add rows of inputs; return the numbers of labels and the marginals that can be answered."""
-        if not n_rows_of(rows):
+        """Add rows of inputs; return the labels and the marginals that are due."""
+        if not count_rows(rows):
             return np.empty(0, np.int64), np.empty((0, len(self._classes)))
         chains = replace(self._reader, features=None).read([rows])
         joined = chains.inputs if self._inputs is None else _stacked(self._inputs, chains.inputs)
@@ -260,7 +260,7 @@ class LabelStream:
     def _potentials(
         self, inputs: Matrix, barred: np.ndarray | None, begin: int, end: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the potentials of rows begin..end-1 of inputs, base measure included; the others are seen by these."""
+        """Return the potentials of rows begin..end-1 with the base measure; other rows are context."""
         n_labels, tied = len(self._classes), self._chain.tied
         node = np.zeros((end - begin, n_labels))
         edge = None if tied else np.zeros((end - begin, n_labels, n_labels)) + self._masks.edge
@@ -283,7 +283,7 @@ class LabelStream:
 
     def _scored(self, field: Field, chains: Chains) -> Potentials:
         potentials = field.potentials(chains, field.family(chains), self._workers)
-        if not potentials.finite:
+        if not potentials.is_finite:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         return potentials
 
@@ -299,8 +299,8 @@ def _check_neighbours(field: Field) -> None:
             )
 
 
-def _reach_of(features: object) -> int:
-    """Return how many neighbours to either side features of a position may see."""
+def _input_reach(features: object) -> int:
+    """Return the number of neighbours on either side in the features of positions."""
     if features is None:
         return 0
     reach = getattr(features, "reach", None)
@@ -324,24 +324,24 @@ def _checked_lag(lag: float, ahead: int) -> float:
 
 
 def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
-    """Return fields of the terms of each window, which see rows that are joined with their neighbours already."""
+    """Return a field for the terms of each window, for rows with joined neighbours."""
     groups: dict[tuple[int, int], list[Term]] = {}
     for term in terms:
         clique = copy.copy(term.clique)
         clique.window = 1
-        window = (0, 0) if term.tied_everywhere else check_window(term.clique.window)
+        window = (0, 0) if term.is_constant else check_window(term.clique.window)
         groups.setdefault(window, []).append(replace(term, clique=clique))
     return {window: Field(group, field.spec) for window, group in groups.items()}
 
 
-def _rows_of(x: object, *, named: bool) -> Any:
-    """Return one position, or several, as rows; ``named``: positions are feature dicts or strings."""
+def _to_rows(x: object, *, named: bool) -> Any:
+    """Return one or several positions as rows; ``named`` for feature dicts or strings."""
     if named:
         single = isinstance(x, Mapping) or (_holds(x) and isinstance(next(iter(x)), str | bytes))
         return [x] if single else x
     if isinstance(x, scipy.sparse.sparray | scipy.sparse.spmatrix):
         return x if x.ndim == 2 else x.reshape(1, -1)
-    shape = shape_of(x)
+    shape = find_shape(x)
     if shape is None:
         shape = (0, 0) if _holds(x) and any(hasattr(item, "__len__") for item in x) else np.asarray(x).shape
     several = len(shape) >= 2 or (len(shape) == 1 and not shape[0])

@@ -1,4 +1,4 @@
-"""Structure learning: which clique sets a field should have (Remark 11), the most promising first.
+"""Structure learning: a greedy choice of the clique sets of a field (Remark 11).
 
     bound       P(theta) - min over (theta, v_c) P  <=  gap(theta) + (s_c / 2) ||g_c||^2
     estimate    g_c^T (C_c + 1 / s_c)^-1 g_c / 2            what one step of eq. 30 in v_c alone promises
@@ -26,23 +26,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
-from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
 from kernelfields.models.fit import fit_field
 from kernelfields.models.placed import FittedField
-from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
-from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.vectors import conjugate_gradients, dot
 from kernelfields.objective.designs.design import Design
@@ -51,7 +43,9 @@ from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
-Predicate = Callable[[Sequence[Design]], bool]
+Predicate: TypeAlias = Callable[[Sequence[Design]], bool]
+#: The reason of the end of a search by Ctrl-C.
+INTERRUPTED = "the search was interrupted"
 # Single additions in a row that held-out data reject before the search gives up.
 _PATIENCE = 3
 # Coefficients of a candidate up to which the block of eq. 30 is spelled out; products for more of them, so many at
@@ -64,7 +58,7 @@ _TOLERANCE, _FLAT = 1e-6, 1e-12
 
 
 class Prospect(NamedTuple):
-    """What a candidate could bring to a field at its optimum, in nats: at most, and about, by one step of eq. 30."""
+    """Gain of a candidate at the optimum of a field, in nats: a bound, and an estimate by one step of eq. 30."""
 
     bound: float
     estimate: float
@@ -72,7 +66,7 @@ class Prospect(NamedTuple):
 
 @dataclass(frozen=True)
 class StructureStep:
-    """One addition, kept or taken back, or the field at the start, which adds nothing.
+    """One addition, kept or rejected, or the field at the start.
 
     ``bounds`` and ``estimates`` hold what all candidates left before the step could bring, without the gap of the fit
     before it; ``bound`` is that of all sets added, with the gap, ``estimate`` the sum of theirs, and ``gain`` is by how
@@ -92,7 +86,7 @@ class StructureStep:
 
 @dataclass
 class StructurePath:
-    """All steps of a search for clique sets, and why it ended; ``str()`` lists them.
+    """All steps of a search for clique sets, and the reason of its end; ``str()`` lists them.
 
     Parameters
     ----------
@@ -117,7 +111,7 @@ class StructurePath:
 
     @property
     def added(self) -> list[str]:
-        """Names of the clique sets that were kept, in the order in which they came."""
+        """Names of the clique sets that were kept, in order."""
         return [name for step in self.steps if step.kept for name in step.added]
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,147 +136,6 @@ class StructurePath:
         return "\n".join([*lines, f"ended: {self.reason}; ✓ kept"])
 
 
-def _check_threshold(value: float | None, name: str) -> None:
-    if value is not None and not value >= 0:
-        raise ValueError(f"{name} must be at least 0, or None, got {value!r}")
-
-
-def _check_validation(value: float, name: str) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must be a share from 0 to less than 1, got {value!r}")
-
-
-@SETTINGS.register("structure search")
-@declares_parameters
-class StructureSearch(BaseEstimator):
-    """A search for the clique sets that a field should have.
-
-    It is the parameter ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF. What one Newton step in a
-    candidate promises decides which comes first, and a bound on what it could bring decides when to stop. Both are
-    about the coefficients of the candidate: for a kernel, about the span of its pivots.
-
-    Parameters
-    ----------
-    candidates : list of clique sets, list of pairs of labels or None, default None
-        What to choose from; None for all pairs of labels.
-    max_additions : int or None, default None
-        The most sets that are added; None for any number.
-    threshold : float or None, default None
-        The gain of the objective, in nats, below which no candidate is worth adding; None for a thousandth of it.
-    validation : float, default 0.2
-        The share of the training data held out to judge each addition; 0 keeps every addition.
-
-    Examples
-    --------
-    >>> from kernelfields import ChainCRF, SkipCliques
-    >>> from kernelfields.estimators import StructureSearch
-    >>> X = [[{"day": 1.0}] * 6] * 4
-    >>> y = [["a", "a", "b", "b", "a", "a"], ["b", "b", "a", "a", "b", "b"]] * 2
-    >>> search = StructureSearch([SkipCliques(lag=2), SkipCliques(lag=3)], max_additions=1, validation=0)
-    >>> crf = ChainCRF(prior_variance=10.0, cliques=search, random_state=0).fit(X, y)
-    >>> crf.structure_path_.added
-    ['lag2']
-    """
-
-    candidates: Sequence | None = parameter(None, first=True)
-    max_additions: int | None = parameter(None, or_none(check_count))
-    threshold: float | None = parameter(None, _check_threshold)
-    validation: float = parameter(0.2, _check_validation)
-
-    def check(self) -> None:
-        """Raise an error if a parameter cannot be used.
-
-        Raises
-        ------
-        ValueError
-            If a number is outside its range.
-        """
-        check_declared(self)
-
-    def refuse_partial(self, data: Chains | LabelledInstances) -> None:
-        """Raise an error if labels are partly known: bounds of candidates hold for a convex objective.
-
-        Parameters
-        ----------
-        data : Chains or LabelledInstances
-            The data.
-
-        Raises
-        ------
-        ValueError
-            If some labels are not known.
-        """
-        data.given.check_complete(
-            "a search for structure needs labels that are all known: learn on data of which they are, then name what "
-            "was chosen"
-        )
-
-    def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
-        """Return the clique sets that the search chooses.
-
-        Parameters
-        ----------
-        *arguments : object
-            As in ``learn_chain_cliques``.
-        **settings : object
-            As in ``learn_chain_cliques``.
-
-        Returns
-        -------
-        cliques : list of (str, CliqueSet)
-            The named clique sets.
-        path : StructurePath or None
-            The steps of the search.
-        """
-        return learn_chain_cliques(self, *arguments, **settings)
-
-    def split(self, count: int, random: np.random.Generator, items: str) -> tuple[np.ndarray, np.ndarray]:
-        """Split items at random into those to fit and those held out.
-
-        Parameters
-        ----------
-        count : int
-            The number of items.
-        random : Generator
-            The source of randomness.
-        items : str
-            What messages call the items.
-
-        Returns
-        -------
-        fitted : ndarray
-            The numbers of the items to fit.
-        held_out : ndarray
-            The numbers of the others.
-
-        Raises
-        ------
-        ValueError
-            If there are too few items.
-        """
-        held = round(self.validation * count)
-        if self.validation > 0 and not 0 < held < count:
-            raise ValueError(
-                f"{count} {items} cannot be split to hold out a share of {self.validation:g}: pass more of them, or "
-                "StructureSearch(validation=0)"
-            )
-        order = random.permutation(count)
-        return np.sort(order[held:]), np.sort(order[:held])
-
-
-class FoundStructure(StructureSearch):
-    """A search that is over: a fit that goes on has the clique sets that it chose, and its path."""
-
-    def __init__(self, cliques: NamedCliques, path: StructurePath | None):
-        super().__init__()
-        self.cliques = cliques
-        self.path = path
-
-    def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
-        """Return what was found."""
-        return self.cliques, self.path
-
-
 def judge_candidates(
     present: Sequence[Design],
     coefficients: Sequence[np.ndarray],
@@ -290,7 +143,7 @@ def judge_candidates(
     sample: Sample,
     together: Predicate,
 ) -> dict[str, Prospect]:
-    """Return what each candidate could bring to a field at its optimum, in nats, with the coefficients that it has.
+    """Return the gain of each candidate for a field at its optimum, in nats, at its present coefficients.
 
     One pass of inference judges as many candidates as can be judged ``together``, beside those that are present.
     """
@@ -298,13 +151,13 @@ def judge_candidates(
     for batch in _batches(candidates, together):
         posterior = LogPosterior(sample.datafit([*present, *batch]))
         zeros = [design.expand(np.zeros(design.shape)) for design in batch]
-        theta = posterior.blocks.compressed([*coefficients, *zeros])
+        theta = posterior.blocks.compress([*coefficients, *zeros])
         potentials = posterior.potentials(theta, only=range(len(present)))
         evaluation = posterior.datafit.evaluate(potentials)
         added = range(len(present), len(posterior.blocks))
         gradient = np.zeros(posterior.size)
         for index, slope in zip(added, posterior.datafit.pull_back(evaluation.residual, added), strict=True):
-            gradient[posterior.blocks[index].rows] = posterior.blocks[index].reduced(slope)
+            gradient[posterior.blocks[index].rows] = posterior.blocks[index].project_gradient(slope)
         point = Point(posterior, theta, evaluation.value, gradient, potentials, evaluation)
         for index in added:
             block = posterior.blocks[index]
@@ -314,7 +167,7 @@ def judge_candidates(
 
 
 def step_gain(point: Point, index: int, widest: int = _WIDEST_BLOCK) -> float:
-    """Return g^T (C + 1/s)^-1 g / 2 for one set: what a step of eq. 30 in it brings, were P the square that it sees.
+    """Return g^T (C + 1/s)^-1 g / 2 for one set: the gain of a step of eq. 30 in it for a quadratic objective.
 
     With more than ``widest`` coefficients the Hessian of the set, long-range covariances included, stands for C. With
     l1 the square holds until a coefficient changes its sign: conjugate gradients end before one would.
@@ -346,9 +199,9 @@ def step_gain(point: Point, index: int, widest: int = _WIDEST_BLOCK) -> float:
     return gain
 
 
-def share_factors(designs: Sequence[Design]) -> bool:
+def have_same_factors(designs: Sequence[Design]) -> bool:
     """Whether designs belong to the same factors, all of them tied or none."""
-    return len({(design.group, design.group is not None and design.tied_everywhere) for design in designs}) == 1
+    return len({(design.group, design.group is not None and design.is_constant) for design in designs}) == 1
 
 
 def _batches(candidates: Sequence[Design], together: Predicate) -> Iterator[list[Design]]:
@@ -361,7 +214,7 @@ def _batches(candidates: Sequence[Design], together: Predicate) -> Iterator[list
 
 
 def _greedy(ranked: Sequence[Design], count: int, together: Predicate) -> list[Design]:
-    """Return the first designs, ``count`` at most, that go together; the first is always taken."""
+    """Return the first designs, at most ``count``, that can be added together; the first one always."""
     chosen = list(ranked[:1])
     for design in ranked[1:]:
         if len(chosen) < count and together([*chosen, design]):
@@ -373,67 +226,82 @@ def learn_structure(
     base: Sequence[Design],
     candidates: Sequence[Design],
     sample: Sample,
-    search: StructureSearch,
     options: FitOptions,
     *,
+    max_additions: int | None = None,
+    threshold: float | None = None,
     score: Callable[[FittedField], float] | None = None,
     fits: Predicate | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> tuple[StructurePath, list[Design], FittedField]:
-    """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data.
+    """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields on held-out data.
 
-    ``fits`` returns whether a field of some designs can be inferred: candidates that it rejects are left out, and those
-    that fit into one field are judged together. Without it, candidates of the same factors are.
+    At most ``max_additions`` are made, and none whose bound is below ``threshold``, None for a thousandth of the
+    objective. ``fits`` returns whether a field of some designs can be inferred: candidates that it rejects are left
+    out, and those that fit into one field are judged together. Without it, candidates of the same factors are. An
+    interrupt ends the search with the field that was kept last.
     """
     designs, left, size = list(base), list(candidates), 1
     fitted = fit_field(designs, sample, options)
     best = None if score is None else score(fitted)
     steps = [StructureStep((), fitted.solution.value, score=best)]
-    threshold = 1e-3 * fitted.solution.value if search.threshold is None else search.threshold
-    most = len(left) if search.max_additions is None else search.max_additions
+    threshold = 1e-3 * fitted.solution.value if threshold is None else threshold
+    most = len(left) if max_additions is None else max_additions
     prospects: dict[str, Prospect] = {}
+    bounds: dict[str, float] = {}
 
     def inferable(more: Sequence[Design]) -> bool:
         return fits is None or fits([*designs, *more])
 
-    while True:
-        if steps[-1].kept:
-            # Fields only grow: what does not fit now never will.
-            left = [design for design in left if inferable([design])]
-            together = share_factors if fits is None else inferable
-            prospects = judge_candidates(designs, fitted.coefficients, left, sample, together)
-        bounds = {design.name: prospects[design.name].bound for design in left}
-        estimates = {design.name: prospects[design.name].estimate for design in left}
-        reason = _reason(steps, bounds, threshold, most, len(candidates))
-        if reason is not None:
-            return StructurePath(steps, bounds, reason), designs, fitted
-        ranked = sorted(left, key=lambda design: prospects[design.name].estimate, reverse=True)
-        worth = [design for design in ranked if bounds[design.name] > threshold]
-        n_added = sum(len(step.added) for step in steps if step.kept)
-        chosen = _greedy(worth, min(size, most - n_added), inferable)
-        names = tuple(design.name for design in chosen)
-        bound, estimate = sum(bounds[name] for name in names), sum(estimates[name] for name in names)
-        if announce is not None:
-            announce(f"trying {', '.join(names)}, which could bring about {estimate:.4g} nats, {bound:.4g} at most")
-        wider = [*designs, *chosen]
-        zeros = [design.expand(np.zeros(design.shape)) for design in chosen]
-        refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, *zeros])
-        value, held_out = refitted.solution.value, None if score is None else score(refitted)
-        kept = best is None or held_out is None or held_out > best
-        gain = fitted.solution.value - value
-        bound += _gap(fitted)
-        steps.append(StructureStep(names, value, bound, gain, bounds, held_out, kept, estimate, estimates))
-        if kept:
-            designs, fitted, best = wider, refitted, held_out
-        if kept or len(chosen) == 1:
-            left = [design for design in left if design not in chosen]
-        size = 2 * len(chosen) if kept else max(1, len(chosen) // 2)
+    try:
+        _check_interrupt(fitted)
+        while True:
+            if steps[-1].kept:
+                # Fields only grow: what does not fit now never will.
+                left = [design for design in left if inferable([design])]
+                together = have_same_factors if fits is None else inferable
+                prospects = judge_candidates(designs, fitted.coefficients, left, sample, together)
+            bounds = {design.name: prospects[design.name].bound for design in left}
+            estimates = {design.name: prospects[design.name].estimate for design in left}
+            reason = _reason(steps, bounds, threshold, most, len(candidates))
+            if reason is not None:
+                return StructurePath(steps, bounds, reason), designs, fitted
+            ranked = sorted(left, key=lambda design: prospects[design.name].estimate, reverse=True)
+            worth = [design for design in ranked if bounds[design.name] > threshold]
+            n_added = sum(len(step.added) for step in steps if step.kept)
+            chosen = _greedy(worth, min(size, most - n_added), inferable)
+            names = tuple(design.name for design in chosen)
+            bound, estimate = sum(bounds[name] for name in names), sum(estimates[name] for name in names)
+            if announce is not None:
+                announce(f"trying {', '.join(names)}, which could bring about {estimate:.4g} nats, {bound:.4g} at most")
+            wider = [*designs, *chosen]
+            zeros = [design.expand(np.zeros(design.shape)) for design in chosen]
+            refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, *zeros])
+            _check_interrupt(refitted)
+            value, held_out = refitted.solution.value, None if score is None else score(refitted)
+            kept = best is None or held_out is None or held_out > best
+            gain = fitted.solution.value - value
+            bound += _gap(fitted)
+            steps.append(StructureStep(names, value, bound, gain, bounds, held_out, kept, estimate, estimates))
+            if kept:
+                designs, fitted, best = wider, refitted, held_out
+            if kept or len(chosen) == 1:
+                left = [design for design in left if design not in chosen]
+            size = 2 * len(chosen) if kept else max(1, len(chosen) // 2)
+    except KeyboardInterrupt:
+        return StructurePath(steps, bounds, INTERRUPTED), designs, fitted
+
+
+def _check_interrupt(fitted: FittedField) -> None:
+    """Raise KeyboardInterrupt again that a solver has turned into its best estimate."""
+    if fitted.solution.reason == "interrupted":
+        raise KeyboardInterrupt
 
 
 def _reason(
     steps: Sequence[StructureStep], bounds: dict[str, float], threshold: float, most: int, n_candidates: int
 ) -> str | None:
-    """Return why a search is over; None if it goes on."""
+    """Return the reason for the end of a search; None to continue."""
     if not bounds:
         tried = {name for step in steps for name in step.added}
         too_wide = "; the others would make exact inference too wide" if len(tried) < n_candidates else ""
@@ -449,13 +317,11 @@ def _reason(
 
 
 def _gap(fitted: FittedField) -> float:
-    """Return what a fit could still gain without any addition, at most."""
+    """Return an upper bound on the gain of a fit without additions."""
     return max(0.0, float(sum(fitted.solution.gap_parts.values())))
 
 
-def log_likelihood(
-    held_out: Chains | LabelledInstances, spec: FamilySpec, workers: Workers, fitted: FittedField
-) -> float:
+def log_likelihood(held_out: PackedData, spec: FamilySpec, workers: Workers, fitted: FittedField) -> float:
     """Return the log-likelihood of held-out data under a fit; ValueError if inference is approximate."""
     field, total = Field(fitted.terms, spec), 0.0
     for batch in field.batches(held_out):
@@ -463,39 +329,3 @@ def log_likelihood(
         refuse_approximate(answers.family, "a search for the structure of a field")
         total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
     return total
-
-
-def learn_chain_cliques(
-    search: StructureSearch,
-    base: Sequence[CliqueSet],
-    chains: Chains,
-    held_out: Chains | None,
-    *,
-    place_chains: Callable[[Chains, NamedCliques], Sample],
-    options: FitOptions,
-    announce: Callable[[str], None],
-) -> tuple[NamedCliques, StructurePath]:
-    """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
-
-    Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
-    """
-    search.check()
-    if not isinstance(search.candidates, list | tuple):
-        raise TypeError(
-            f"candidates must be a list of clique sets such as SkipCliques(lag=2), got {search.candidates!r}"
-        )
-    search.refuse_partial(chains)
-    named = name_cliques([*base, *search.candidates])
-    # A sum of kernels is several sets, so the number of base sets is known only after naming.
-    n_base = len(name_cliques(base))
-    if held_out is None and search.validation > 0:
-        train, held = search.split(chains.n_sequences, options.random, "sequences")
-        chains, held_out = chains.subset(train), chains.subset(held)
-    sample = place_chains(chains, named)
-    designs = build_designs(named, sample, options.random)
-    score = None if held_out is None else partial(log_likelihood, held_out, sample.spec, Workers())
-    path, chosen, _ = learn_structure(
-        designs[:n_base], designs[n_base:], sample, search, options, score=score, announce=announce
-    )
-    names = {design.name for design in chosen}
-    return [(name, clique) for name, clique in named if name in names], path

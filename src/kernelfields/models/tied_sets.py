@@ -1,4 +1,4 @@
-"""Clique sets whose labels share weights: where labels and columns go, and pivots that go to each other."""
+"""Clique sets with shared weights: permutations of labels and columns, and pivots closed under them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kernelfields.basis.orbits import closed_subspace
+from kernelfields.basis.orbits import close_subspace
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient
 from kernelfields.basis.subspace import PivotSubspace
@@ -18,17 +18,17 @@ from kernelfields.kernels.labels import CentredDelta, Delta
 ColumnsOf = Callable[[str | None], TiedColumns]
 
 
-def closed_pivots(ties: Permutations, chosen: Callable[[int | None], PanelCholesky], most: int | None) -> PivotSubspace:
-    """Return the span of pivots, at most so many, that ties move into each other; ``chosen`` selects some."""
+def close_pivots(ties: Permutations, chosen: Callable[[int | None], PanelCholesky], most: int | None) -> PivotSubspace:
+    """Return the span of pivots closed under ties, at most ``most``; ``chosen`` selects some."""
     _, moves = ties.elements
     panel = chosen(None if most is None else max(1, most // len(moves)))
-    return closed_subspace(panel.subspace(), moves, most)
+    return close_subspace(panel.subspace(), moves, most)
 
 
 def tied_cliques(
     named: Sequence[tuple[str, CliqueSet]], ties: object, classes: np.ndarray, columns: ColumnsOf
 ) -> list[tuple[str, CliqueSet]]:
-    """Return clique sets whose labels share weights by ``ties``; ``columns`` gives the columns that a set is made of.
+    """Return clique sets with weights shared by ``ties``; ``columns`` gives the columns of a set.
 
     ValueError for sets that cannot have ties.
     """

@@ -1,4 +1,4 @@
-"""Objectives with an l1 penalty on many sparse weights: solved on the few that are not zero, round by round.
+"""Objectives with an l1 penalty on many sparse weights: solved in rounds on the few nonzero ones.
 
     W     pairs of features and labels that may have weights; at first those that the gradient at zero would raise
     fit   min over theta, theta_j = 0 outside W, to a tolerance that is finer in every round
@@ -24,13 +24,21 @@ from dataclasses import replace
 import numpy as np
 
 from kernelfields.engines.engine import Sample
-from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.designs.design import Design, LocalDesign
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.supports import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.objective.mixed_bound import MixedBound
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_gap, ends, has_settled, watched_on
+from kernelfields.solvers.loop import (
+    Iteration,
+    Solution,
+    continue_counting,
+    continue_watching,
+    ending_gap,
+    ends,
+    has_settled,
+)
 
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
@@ -57,9 +65,9 @@ def _is_sparse(design: Design) -> bool:
 def minimize_in_working_sets(
     posterior: LogPosterior, sample: Sample, options: FitOptions, start: Sequence[np.ndarray] | None
 ) -> Solution:
-    """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
+    """Minimize by the solver of the options, in rounds over growing sets of coefficients."""
     begin = time.perf_counter()
-    point = posterior.at(np.zeros(posterior.size) if start is None else posterior.blocks.compressed(start))
+    point = posterior.make_point(np.zeros(posterior.size) if start is None else posterior.blocks.compress(start))
     threshold = posterior.penalty.threshold
     kept = point.gradient < -threshold if start is None else (point.theta != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
@@ -68,25 +76,28 @@ def minimize_in_working_sets(
     bound.add(point)
     while True:
         before = history[-1] if history else None
-        reduced, inner = LogPosterior(sample.datafit(_restricted(posterior, kept))), bound.restricted(kept)
-        round_options = options.tightened(
+        reduced, inner = LogPosterior(sample.datafit(_restrict_designs(posterior, kept))), bound.restrict(kept)
+        round_options = options.with_tolerance(
             factor,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=watched_on(before, options.watch, bound.value),
+            watch=continue_watching(before, options.watch, bound.value),
         )
         first = None if before is None and start is None else point.theta[kept]
         del point  # vectors over all pairs may be most of the memory of a fit
         found = round_options.minimize(reduced, first, bound=inner)
         del reduced
-        history += [counted_on(before, own, bound.value) for own in found.history[before is not None :]]
+        history += [continue_counting(before, own, bound.value) for own in found.history[before is not None :]]
         passes = posterior.passes
         assert inner.mean is not None
         try:
-            bound.add(posterior.at(_whole(inner.mean, kept)))
-            point = posterior.at(_whole(found.theta, kept))
+            bound.add(posterior.make_point(_expand_coefficients(inner.mean, kept)))
+            point = posterior.make_point(_expand_coefficients(found.theta, kept))
         except KeyboardInterrupt:
             # The estimate is there; what is left takes less than a round, so do it all the same.
-            found, point = replace(found, reason="interrupted"), posterior.at(_whole(found.theta, kept))
+            found, point = (
+                replace(found, reason="interrupted"),
+                posterior.make_point(_expand_coefficients(found.theta, kept)),
+            )
         history[-1] = last = replace(
             history[-1],
             value=point.value,
@@ -99,26 +110,26 @@ def minimize_in_working_sets(
         stop_asked = options.watch is not None and bool(options.watch(last))
         wanted = (np.abs(point.gradient) > threshold) & ~kept
         if ends(last, options.tol, options.enough):
-            return _outcome(point, found, history, "gap")
+            return _make_solution(point, found, history, "gap")
         if before is not None and has_settled(before, last, options.tol, options.enough):
-            return _outcome(point, found, history, "settled")
+            return _make_solution(point, found, history, "settled")
         if found.reason not in ("gap", "settled") or (factor <= _FINEST and not wanted.any()):
-            return _outcome(point, found, history, "precision" if found.reason == "gap" else found.reason)
+            return _make_solution(point, found, history, "precision" if found.reason == "gap" else found.reason)
         if stop_asked:
-            return _outcome(point, found, history, "callback")
+            return _make_solution(point, found, history, "callback")
         kept |= wanted
         factor = min(1.0, factor) if found.reason == "settled" else max(_FINER * min(1.0, factor), _FINEST)
 
 
-def _whole(theta: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return all coefficients from those that are kept; the others are zero."""
+def _expand_coefficients(theta: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return all coefficients from the kept coefficients; the others are zero."""
     whole = np.zeros(len(kept))
     whole[kept] = theta
     return whole
 
 
-def _restricted(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:
-    """Return designs whose sparse weights are those that are kept."""
+def _restrict_designs(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:
+    """Return designs restricted to the kept sparse weights."""
     designs: list[Design] = []
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
         if _is_sparse(design):
@@ -127,12 +138,12 @@ def _restricted(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:
             begin = np.concatenate([[0], np.cumsum(pairs.sum(axis=1))]).astype(np.int32)
             support = Support(begin, np.nonzero(pairs)[1].astype(np.int32), block.shape[1])
             term = replace(design.term, support=support)
-            design = LocalDesign.of_features(term, design.features, design.n_labels, positions=design.positions)
+            design = LocalDesign.from_features(term, design.features, design.n_labels, positions=design.positions)
         designs.append(design)
     return designs
 
 
-def _outcome(point: Point, found: Solution, history: Sequence[Iteration], reason: str) -> Solution:
+def _make_solution(point: Point, found: Solution, history: Sequence[Iteration], reason: str) -> Solution:
     """Return the solution of the whole objective."""
     last = history[-1]
     gap_parts = point.posterior.gap_parts(point)  # first, before there is the steepest direction

@@ -1,14 +1,14 @@
-"""Estimators around a field: each declares what the fitted field inside them answers in their place.
+"""Estimators around a field: each declares the questions that the fitted field inside answers.
 
     FrameCRF        data frames              AnnotatedCRF     labels of several annotators
     CalibratedField calibrated probabilities ConformalField   prediction sets
     FieldSearchCV   the best of a search     compat.CRF       sklearn-crfsuite's names
 
-A question to a wrapper is one that it defines, one that it ``passes_on``, or one that it ``refuses`` in words. No other
-name reaches the estimator inside. The names below are all that users ask of a fitted field.
+A wrapper defines a question, forwards it (``forward_questions``), or refuses it in words (``refuse_questions``). No
+other name reaches the estimator inside. The names below are all that users ask of a fitted field.
 
-``field_inside`` finds the field that answers for any model, through pipelines, searches and these classes, and X and y
-as that field takes them. ``field_of`` makes one estimator of a fitted pipeline, which takes what the pipeline does.
+``unwrap_field`` finds the field that answers for any model, through pipelines, searches and these classes, and X and y
+as that field takes them. ``get_field`` makes one estimator of a fitted pipeline, which takes what the pipeline does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OF_LABELS = ("predict", "predict_states", "score")
 OF_PROBABILITIES = (
     *("predict_marginals", "predict_proba", "predict_log_proba", "predict_nbest", "predict_entities"),
     *("predict_boundaries", "predict_segments", "predict_joint", "decision_function", "entropy", "log_likelihood"),
-    *("sample", "stream", "show"),
+    *("sample", "stream", "show", "plot"),
 )
 #: The coefficients and their fit.
 OF_THE_FIT = ("predict_variances", "explain", "weights", "summary", "certify", "sample_coefficients")
@@ -43,9 +43,12 @@ FITTED = (
     *("allowed_", "basis_", "certificate_", "choices_", "classes_", "coef_", "continuation_", "dev_log_likelihoods_"),
     *("durations_", "edge_scores_", "evidence_path_", "feature_names_in_", "features_", "field_", "inference_"),
     *("label_edges_", "label_names_", "laplace_", "max_duration_", "n_features_in_", "n_iter_", "n_labels_"),
-    *("n_states_", "prior_variance_", "rkhs_certificate_", "scale_", "solution_", "stationarity_", "structure_path_"),
-    *("threshold_", "thresholds_", "transitions_", "answer_format"),
+    *("n_states_", "prior_variance_", "rkhs_certificate_", "scale_", "solution_", "stationarity_", "threshold_"),
+    *("thresholds_", "transitions_", "_answer_format"),
 )
+
+#: What is read from the estimator inside, and not called.
+_SHOWN = (*FITTED, "estimator_", "plot")
 
 Wrapper = TypeVar("Wrapper", bound=type)
 
@@ -67,7 +70,7 @@ object
 
 
 class Question:
-    """A method of a wrapper that is there where the estimator inside, or the one that is to be fitted, has it."""
+    """A method of a wrapper that exists if the estimator inside has the method."""
 
     def __init__(self, method: Callable):
         self.method = method
@@ -80,8 +83,8 @@ class Question:
         return MethodType(self.method, wrapper)
 
 
-def passes_on(*names: str, way: str = "ask", like: Iterable[type] = ()) -> Callable[[Wrapper], Wrapper]:
-    """Return a decorator that lets the estimator inside a class answer questions, and show attributes of its fit.
+def forward_questions(*names: str, way: str = "ask", like: Iterable[type] = ()) -> Callable[[Wrapper], Wrapper]:
+    """Return a decorator that forwards questions and fitted attributes to the estimator inside.
 
     ``way`` is the method of the class that carries a question, with its name as the first argument. Questions have the
     signature and the words of the first class of ``like`` that has them.
@@ -91,14 +94,14 @@ def passes_on(*names: str, way: str = "ask", like: Iterable[type] = ()) -> Calla
         for name in names:
             if name in vars(cls):
                 raise TypeError(f"{cls.__name__} defines {name} itself, and cannot pass it on")
-            setattr(cls, name, _shown(name) if name in (*FITTED, "estimator_") else Question(_carried(name, way, like)))
+            setattr(cls, name, _shown(name) if name in _SHOWN else Question(_carried(name, way, like)))
         return cls
 
     return declare
 
 
-def refuses(**reasons: str) -> Callable[[Wrapper], Wrapper]:
-    """Return a decorator by which a class has no answer to some questions of fields, and says why."""
+def refuse_questions(**reasons: str) -> Callable[[Wrapper], Wrapper]:
+    """Return a decorator that refuses some questions of fields, with reasons."""
 
     def declare(cls: Wrapper) -> Wrapper:
         for name, reason in reasons.items():
@@ -109,7 +112,7 @@ def refuses(**reasons: str) -> Callable[[Wrapper], Wrapper]:
 
 
 def besides(names: Iterable[str], *own: str) -> tuple[str, ...]:
-    """Return names without those that a class defines itself."""
+    """Return the names without a definition in a class."""
     return tuple(name for name in names if name not in own)
 
 
@@ -118,6 +121,7 @@ def _carried(name: str, way: str, like: Iterable[type]) -> Callable:
         return getattr(self, way)(name, *arguments, **settings)
 
     known = next((vars(base)[name] for kind in like for base in kind.__mro__ if name in vars(base)), None)
+    known = getattr(known, "__func__", known)
     if callable(known):
         return wraps(known)(carry)
     carry.__name__, carry.__doc__ = name, _CARRIED.format(name=name)
@@ -125,7 +129,7 @@ def _carried(name: str, way: str, like: Iterable[type]) -> Callable:
 
 
 def _shown(name: str) -> property:
-    return property(lambda self: getattr(self.fitted_inside(), name), doc=f"``{name}`` of the estimator inside.")
+    return property(lambda self: getattr(self.get_fitted(), name), doc=f"``{name}`` of the estimator inside.")
 
 
 def _refused(name: str, reason: str) -> property:
@@ -136,7 +140,7 @@ def _refused(name: str, reason: str) -> property:
 
 
 class WrappedField(BaseEstimator):
-    """An estimator with a fitted one inside, which answers what the class declares; see the module."""
+    """An estimator that contains a fitted one, and forwards declared questions to it; see the module."""
 
     #: The attribute that holds the fitted estimator.
     _inside: ClassVar[str] = "estimator_"
@@ -144,8 +148,8 @@ class WrappedField(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._inside in vars(self)
 
-    def fitted_inside(self) -> Any:
-        """Return the fitted estimator, of a pipeline as ``field_of`` does.
+    def get_fitted(self) -> Any:
+        """Return the fitted estimator; for a pipeline the estimator of ``get_field``.
 
         Returns
         -------
@@ -158,10 +162,10 @@ class WrappedField(BaseEstimator):
             If there is none yet.
         """
         check_is_fitted(self)
-        return field_of(vars(self)[self._inside])
+        return get_field(vars(self)[self._inside])
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits, or its class.
+        """Return the estimator to fit, or its class.
 
         Returns
         -------
@@ -171,7 +175,7 @@ class WrappedField(BaseEstimator):
         return self.get_params(deep=False).get("estimator")
 
     def check_offered(self, name: str) -> None:
-        """Raise an error if the estimator inside has no answer to a question.
+        """Raise an error if the estimator inside lacks a method.
 
         Parameters
         ----------
@@ -183,14 +187,14 @@ class WrappedField(BaseEstimator):
         AttributeError
             If there is no such method, in the words of the estimator inside.
         """
-        inside = self.fitted_inside() if self.__sklearn_is_fitted__() else self.to_be_fitted()
+        inside = self.get_fitted() if self.__sklearn_is_fitted__() else self.to_be_fitted()
         while isinstance(inside, Pipeline):
             inside = inside[-1]
         if inside is not None:
             getattr(inside, name)
 
     def ask(self, name: str, *arguments: object, **settings: object) -> Any:
-        """Return what the fitted estimator inside answers.
+        """Return the answer of the fitted estimator inside.
 
         Parameters
         ----------
@@ -206,7 +210,7 @@ class WrappedField(BaseEstimator):
         object
             The answer.
         """
-        return getattr(self.fitted_inside(), name)(*arguments, **settings)
+        return getattr(self.get_fitted(), name)(*arguments, **settings)
 
     def around(self, inside: object) -> Self:
         """Return a copy with another fitted estimator inside.
@@ -225,23 +229,12 @@ class WrappedField(BaseEstimator):
         setattr(other, self._inside, inside)
         return other
 
-    def behind(self, transformer: Any) -> Self:
-        """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does.
+    def _with_preprocessor(self, transformer: Any) -> Self:
+        """Return a copy whose field applies a fitted transformer to its inputs, as a pipeline does."""
+        return self.around(self.get_fitted()._with_preprocessor(transformer))
 
-        Parameters
-        ----------
-        transformer : transformer
-            A fitted transformer.
-
-        Returns
-        -------
-        Self
-            The copy.
-        """
-        return self.around(self.fitted_inside().behind(transformer))
-
-    def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:
-        """Return the estimator that evaluations ask, with X and y as it takes them.
+    def prepare_evaluation(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:
+        """Return the estimator for evaluations, with converted X and y.
 
         Parameters
         ----------
@@ -261,38 +254,38 @@ class WrappedField(BaseEstimator):
         y : labels or None
             The labels as it takes them.
         """
-        return self.fitted_inside(), X, y
+        return self.get_fitted(), X, y
 
 
-def opened(model: object, X: object) -> tuple[Any, Any]:
-    """Return the estimator inside pipelines, searches and frozen estimators, and inputs as it takes them."""
+def unwrap_pipeline(model: object, X: object) -> tuple[Any, Any]:
+    """Return the estimator inside pipelines, searches and frozen estimators, with converted inputs."""
     if isinstance(model, Pipeline):
-        return opened(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
+        return unwrap_pipeline(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
     inner = _inner(model)
-    return (model, X) if inner is None else opened(inner, X)
+    return (model, X) if inner is None else unwrap_pipeline(inner, X)
 
 
-def best_inside(model: object) -> Any:
-    """Return the best estimator of a search, also of a frozen one; another model as it is."""
+def unwrap_best(model: object) -> Any:
+    """Return the best estimator of a search, frozen or not; other models unchanged."""
     inner = _inner(model)
-    return model if inner is None else best_inside(inner)
+    return model if inner is None else unwrap_best(inner)
 
 
 def _inner(model: object) -> Any:
-    """Return the estimator inside a frozen one or a search, whose fit has set it; None for others."""
+    """Return the estimator inside a frozen one or a fitted search; None for others."""
     if isinstance(model, FrozenEstimator):
         return model.estimator
     return vars(model).get("best_estimator_") if isinstance(model, BaseEstimator) else None
 
 
-def with_copies_inside(model: Any) -> Any:
-    """Return a shallow copy of an estimator and of the fitted ones inside it: a batch can then change it alone."""
+def copy_nested(model: Any) -> Any:
+    """Return a shallow copy of an estimator and of the fitted estimators inside it."""
     inside = vars(model).get(model._inside) if isinstance(model, WrappedField) else None
-    return copy.copy(model) if inside is None else model.around(with_copies_inside(inside))
+    return copy.copy(model) if inside is None else model.around(copy_nested(inside))
 
 
-def field_of(model: object) -> Any:
-    """Return the estimator that answers for a fitted pipeline or search, with inputs as the pipeline takes them.
+def get_field(model: object) -> Any:
+    """Return the estimator that answers for a fitted pipeline or search, with the inputs of the pipeline.
 
     The last step of a pipeline answers questions that scikit-learn's Pipeline does not have, such as
     ``predict_entities``, ``explain`` and ``save``, once its inputs are made by the steps before. Here it makes them
@@ -316,36 +309,36 @@ def field_of(model: object) -> Any:
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
-    >>> from kernelfields import ChainCRF, TextFeatures, field_of
+    >>> from kernelfields import ChainCRF, TextFeatures, get_field
     >>> pipeline = make_pipeline(TextFeatures(), ChainCRF(prior_variance=1.0, random_state=0))
     >>> pipeline = pipeline.fit([["Ada", "met", "Bob"], ["Bob", "slept"]], [["PER", "O", "PER"], ["PER", "O"]])
-    >>> [(entity.label, entity.begin) for entity in field_of(pipeline).predict_entities([["Ada", "slept"]])[0]]
+    >>> [(entity.label, entity.begin) for entity in get_field(pipeline).predict_entities([["Ada", "slept"]])[0]]
     [('PER', 0)]
     """
     if isinstance(model, Pipeline):
         *before, (_, last) = [step for step in model.steps if step[1] not in (None, "passthrough")]
-        field = field_of(last)
+        field = get_field(last)
         if not before:
             return field
-        return field.behind(Pipeline(before) if len(before) > 1 else before[0][1])
+        return field._with_preprocessor(Pipeline(before) if len(before) > 1 else before[0][1])
     if not isinstance(model, WrappedField | StoredEstimator):
         if (inner := _inner(model)) is None:
             raise TypeError(
                 "model must be a fitted estimator of kernelfields, or a pipeline or search that ends in one, got "
                 f"{model!r:.60}"
             )
-        return field_of(inner)
+        return get_field(inner)
     check_is_fitted(model)
     return model
 
 
-def field_inside(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:
-    """Return the field that answers for a model, with X and y as it takes them; mostly the model itself.
+def unwrap_field(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:
+    """Return the field inside a model, with converted X and y.
 
     If X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
     """
-    model, X = opened(model, X)
+    model, X = unwrap_pipeline(model, X)
     if not isinstance(model, WrappedField):
         return model, X, y
-    inner, X, y = model.asked(X, y, labelled)
-    return (inner, X, y) if inner is model else field_inside(inner, X, y, labelled=labelled)
+    inner, X, y = model.prepare_evaluation(X, y, labelled)
+    return (inner, X, y) if inner is model else unwrap_field(inner, X, y, labelled=labelled)

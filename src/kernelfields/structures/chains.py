@@ -1,4 +1,4 @@
-"""Chains: a label at each position of a sequence, which meets those of its neighbours."""
+"""Chains: a label at each position of a sequence, with neighbouring labels in common cliques."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from sklearn.base import clone
 from kernelfields import kernels
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader, learn_limits
-from kernelfields.data.reading import holds_words, is_sequence, readable_again
-from kernelfields.numerics.parameters import check_window, is_auto, left_open, settled
+from kernelfields.data.reading import LabelForm, has_words, is_sequence, materialize_iterator
+from kernelfields.inputs.step import STATISTICS
+from kernelfields.numerics.parameters import check_window, get_open_parameters, is_auto, resolve_open
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.windows import STATISTICS
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
@@ -35,22 +34,22 @@ PartOf: TypeAlias = tuple[InputReader, np.ndarray]
 _OF_CATEGORIES = (0.0, 1.0, 0.1)
 
 
-def features_for(features: Any, X: Any) -> Any:
-    """Return the transformer that makes inputs of X, not fitted yet; None where they are taken as they come."""
-    if is_auto(features) and holds_words(X):
+def make_features(features: Any, X: Any) -> Any:
+    """Return the unfitted transformer of X to inputs; None for unchanged inputs."""
+    if is_auto(features) and has_words(X):
         return library.features_of_words(X)
-    if settled(features, None) is None:
+    if resolve_open(features, None) is None:
         return None
     return library.resolve_features(features)
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceStructure(Structure[Chains, InputReader]):
-    """Labels of the positions of sequences: what chains and segments share."""
+    """Labels of the positions of sequences: the common part of chains and segments."""
 
     @property
     def dictionary(self) -> LabelDictionary | None:
-        """What limits the labels that positions may have; None if each may have all."""
+        """The rule for allowed labels of positions; None without one."""
         return self.settings.allowed
 
     @property
@@ -60,7 +59,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
     @property
     def window(self) -> int | tuple[int, int]:
-        """The window of clique sets: one position where columns have statistics of windows, or it is open."""
+        """The window of clique sets: one position if windows are open, or summarised by statistics."""
         return 1 if isinstance(self.settings.window, str) else self.settings.window
 
     def check(self) -> None:
@@ -71,41 +70,41 @@ class SequenceStructure(Structure[Chains, InputReader]):
     # ---- the data of a fit
 
     def new_reader(self, X: object, part_of: PartOf | None = None) -> InputReader:
-        """Return a reader that is to learn the kind of X, a part of data that others have read."""
+        """Return an unfitted reader for the kind of X, for a part of distributed data."""
         apart: bool | Sequence[str] = library.has_named_kinds(self.settings.kernel)
         if apart and part_of is not None:
             apart = part_of[0].rows.numbers
         reader = super().new_reader(X)
         rows = replace(reader.rows, apart=apart)
-        return replace(reader, features=features_for(self.settings.features, X), rows=rows)
+        return replace(reader, features=make_features(self.settings.features, X), rows=rows)
 
-    def in_own_kind(self, reader: InputReader, data: Chains, among: Group) -> Chains:
-        """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
+    def to_natural_sparsity(self, reader: InputReader, data: Chains, among: Group) -> Chains:
+        """Choose dense or sparse storage by the density of data; separate numbers and categories of few features."""
         open_ones = {"support", "l1"} & set(self.settings.get_params(deep=False))
-        free = open_ones <= set(left_open(self.settings))
+        free = open_ones <= set(get_open_parameters(self.settings))
         alone = check_window(self.window) == (0, 0)
         # Kernels name columns of their own by place, and categories would change places.
         few = free and alone and self.settings.ties is None and self.dictionary is None and not reader.own.rows
         if reader.rows.apart or (reader.rows.encoder is not None and few):
             return reader.rows.with_categories(data, among)
-        return reader.rows.in_own_kind(data, among)
+        return reader.rows.to_natural_sparsity(data, among)
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         if self.settings.constraints is None:
             return y
-        constraints = library.Constraints.of(self.settings.constraints)
+        constraints = library.Constraints.parse(self.settings.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
-        y = readable_again(y)
-        if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
+        y = materialize_iterator(y)
+        if isinstance(y, LabelForm) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
             return y
-        mended, changed = library.mended_labels(y, library.find_scheme(constraints.scheme))
+        mended, changed = library.rewrite_labels(y, library.find_scheme(constraints.scheme))
         if not changed:
             return y
         if warn:
             first, several = changed[0], len(changed) > 1
             warn_user(
-                f"{counted(len(changed), 'label')} of y break{'s' * (not several)} the scheme "
+                f"{inflect(len(changed), 'label')} of y break{'s' * (not several)} the scheme "
                 f"{constraints.scheme!r} and {'are' if several else 'is'} mended, the first at sequence "
                 f"{first.sequence}, position {first.position}: {first.label!r} is read as {first.new!r}. Constraints("
                 f"scheme={constraints.scheme!r}, strict=True) makes this an error",
@@ -120,23 +119,23 @@ class SequenceStructure(Structure[Chains, InputReader]):
     # ---- data after a fit
 
     def _read_items(self, X: object, y: object, sample_weight: object) -> Chains:
-        """Return data as the reader of the fit reads them; fits and answers check them in ways of their own."""
+        """Read data by the reader of the fit, without checks."""
         return self.reader.read(X, y, sample_weight, self.classes)
 
     def read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._read_items(X, y, sample_weight)
-        if self.spec.restricts(chains):
-            library.check_lengths(chains.filled, self.spec)
+        if self.spec.has_forbidden_labellings(chains):
+            library.check_lengths(chains.nonempty, self.spec)
         return chains
 
     def read_labelled(self, X: object, y: object, sample_weight: object = None) -> Chains:
         # Labels of a fit may be what a dictionary does not allow: they are allowed where they stand.
         return self._read_items(X, y, sample_weight).for_fit()
 
-    def learn_again(
+    def learn_batch(
         self, X: object, y: object, sample_weight: object, *, further: bool = False
     ) -> tuple[InputReader, Chains, np.ndarray]:
-        X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes
+        X, y, classes = materialize_iterator(X), self.training_labels(materialize_iterator(y), warn=True), self.classes
         given = self.dictionary, X, self.position_labels(y), classes, sample_weight
         reader = replace(self.reader, limits=learn_limits(self.reader, *given, further=further))
         return reader, self.with_reader(reader, classes).read_training(X, y, sample_weight), classes
@@ -144,14 +143,14 @@ class SequenceStructure(Structure[Chains, InputReader]):
     # ---- clique sets
 
     def nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
-        """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
+        """Return the clique sets of positions and of neighbours, with ``shared`` parameters."""
         return [
             NodeCliques(self.settings.kernel, prior_variance=self.settings.prior_variance, **shared),
-            self.edges.filled(prior_variance=self.first_variance, **shared),
+            self.edges.with_defaults(prior_variance=self.first_variance, **shared),
         ]
 
     def beside_categories(self, cliques: Sequence[CliqueSet], reader: InputReader) -> list[CliqueSet]:
-        """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
+        """Return clique sets with separate functions of numeric columns and of categories."""
         if not reader.rows.categories:
             return list(cliques)
         n_numbers = reader.n_columns - reader.rows.categories
@@ -174,7 +173,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         tied = [
             term.tied_scores.reshape(self.spec.n_labels, -1)
             for term in terms
-            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
+            if isinstance(term.clique, EdgeCliques) and term.is_constant
         ]
         return {
             **super().views(terms),
@@ -186,43 +185,29 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
 @dataclass(frozen=True, eq=False)
 class ChainStructure(SequenceStructure):
-    """Labels of positions, of which neighbours meet, and what else clique sets say."""
+    """Labels of positions with cliques of neighbours and others."""
 
     kind = "chain"
-    unstored = ("structure_path_",)
 
     @property
-    def learns_structure(self) -> bool:
-        cliques = self.settings.cliques
-        return cliques is not None and isinstance(cliques, library.StructureSearch)
+    def has_explicit_cliques(self) -> bool:
+        return self.settings.cliques is not None
 
     @property
-    def names_cliques(self) -> bool:
-        return self.settings.cliques is not None and not self.learns_structure
+    def is_engine_free(self) -> bool:
+        return self.dictionary is None and not any(clique.needs_threads for clique in self.described_cliques())
 
-    @property
-    def runs_anywhere(self) -> bool:
-        chosen = self.dictionary is None and not self.learns_structure
-        return chosen and not any(clique.needs_threads for clique in self.described_cliques())
+    def count_sequential_steps(self, data: Chains) -> int:
+        return int(data.own.lengths.max(initial=0))
 
     def check(self) -> None:
-        cliques = self.settings.cliques
-        if isinstance(cliques, str):
-            raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {cliques!r}")
-        if self.learns_structure:
-            why = "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
-            library.resolve_ties(self.settings.ties).refuse(why)
-        if self.settings.decode == "f1" and self.names_cliques:
-            raise ValueError(
-                "decode='f1' chooses thresholds by short fits of the field that parameters describe: leave out cliques"
-            )
         super().check()
         library.name_cliques(self.described_cliques())
 
     def described_cliques(self) -> Sequence[CliqueSet]:
-        """Return the clique sets that the parameters describe, or those that were given."""
+        """Return the clique sets of the parameters."""
         cliques = self.settings.cliques
-        if self.names_cliques:
+        if cliques is not None:
             return [cliques] if isinstance(cliques, CliqueSet) else cliques
         usual = self.with_usual_values()
         given = usual.settings
@@ -235,43 +220,16 @@ class ChainStructure(SequenceStructure):
     ) -> tuple[InputReader, Chains, np.ndarray]:
         y = self.training_labels(y, warn=part_of is None)
         reader = self.new_reader(X, part_of)
-        seen = any(clique.observed_only for _, clique in library.name_cliques(self.described_cliques()))
+        seen = any(clique.observed_only for clique in self.described_cliques())
         known = self.declared_classes if part_of is None else part_of[1]
         chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.dictionary)
         spec = self.family(classes, chains)
-        if spec.restricts(chains):
+        if spec.has_forbidden_labellings(chains):
             library.check_labels(chains, spec, classes)
         return reader, chains, classes
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
-        training.estimator.structure_path_ = None
-        described = self.beside_categories(self.described_cliques(), training.reader)
-        if not self.learns_structure:
-            return library.name_cliques(described)
-        if not isinstance(training.data, Chains):
-            raise ValueError(
-                "a StructureSearch needs sequences of this process: learn on a part of the data, then name the sets"
-            )
-        run = training.run
-        chosen, training.estimator.structure_path_ = self.settings.cliques.chain_cliques(
-            described,
-            training.data,
-            run.held_out,
-            place_chains=training.place,
-            options=replace(run.options, watch=None),
-            announce=run.options.report,
-        )
-        return chosen
-
-    def findings(self, training: Any) -> dict[str, Any]:
-        return {"structure_path_": training.estimator.structure_path_}
-
-    def found(self) -> dict[str, Any]:
-        if not self.learns_structure:
-            return {}
-        fitted = self.settings
-        cliques = [(term.name, term.clique) for term in fitted.field_.terms]
-        return {"cliques": library.FoundStructure(cliques, fitted.structure_path_)}
+        return library.name_cliques(self.beside_categories(self.described_cliques(), training.reader))
 
     def pilot_settings(self) -> dict[str, Any]:
         return {**super().pilot_settings(), "cliques": None}
@@ -282,7 +240,7 @@ class ChainStructure(SequenceStructure):
         given = self.settings
         free = given.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if given.ties is not None or not (
-            training.reader.rows.holds_features and training.data.given.complete and free
+            training.reader.rows.has_weighted_features and training.data.given.complete and free
         ):
             return []
         if not library.resolve_kernel(given.kernel).has_feature_map or training.run.engine.alone.name != "threads":

@@ -1,4 +1,4 @@
-"""Classes: one label for each sequence as a whole, which the states of a chain stand for."""
+"""Classes: one label for each whole sequence, represented by the states of a chain."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from kernelfields.data.reading import SAMPLES
 
 @dataclass(frozen=True)
 class ClassStructure:
-    """One class for each sequence: what folds, workers and searches ask of labels; the chain has the rest."""
+    """One class for each sequence, for folds, workers and searches; the chain does everything else."""
 
     #: The class of the readers of items.
     reads: ClassVar[type[InputReader]] = InputReader
 
+    def check(self) -> None:
+        """Accept every combination of parameters."""
+
     def training_labels(self, y: Any) -> Any:
-        """Return the classes of training data as the fit takes them."""
+        """Return the classes of training data unchanged."""
         return y
 
     def item_labels(self, training: Any, y: Any) -> list[np.ndarray]:
-        """Return an array of one number for each sequence, that of its class; an empty one if it is not known."""
+        """Return an array with the class number of each sequence; empty for unknown classes."""
         numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
         known = given_labels(numbers, weights).certain()
         return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]

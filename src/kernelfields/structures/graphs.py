@@ -1,4 +1,4 @@
-"""Graphs: a label at each node, which meets those along edges and in larger factors."""
+"""Graphs: a label at each node, with cliques of edges and larger factors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.data.graph_reader import GraphReader
+from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
@@ -28,19 +29,20 @@ KernelLike: TypeAlias = Any
 
 
 def usual_edges() -> GraphFactors:
-    """Return the clique set of edges that None stands for."""
+    """Return the default clique set of edges."""
     return GraphFactors("auto")
 
 
 @dataclass(frozen=True, eq=False)
 class GraphStructure(Structure[Graphs, GraphReader]):
-    """Labels of the nodes of graphs, of which those meet that edges and larger factors join."""
+    """Labels of the nodes of graphs with cliques of edges and larger factors."""
 
     kind = "graph"
+    item_names = GRAPHS
     reads = GraphReader
 
     @property
-    def names_cliques(self) -> bool:
+    def has_explicit_cliques(self) -> bool:
         return self.settings.cliques is not None
 
     @property
@@ -76,7 +78,7 @@ class GraphStructure(Structure[Graphs, GraphReader]):
     def clique_sets(self, training: Any) -> NamedCliques:
         graphs, given = training.data.own, self.settings  # graphs that have the types of nodes and edges of all
         if given.cliques is not None:
-            return name_cliques(_of_graphs(given.cliques))
+            return name_cliques(_name_graph_cliques(given.cliques))
         shared: dict[str, Any] = {"basis": given.basis, "rank": given.rank, "prior_variance": given.prior_variance}
         cliques: list = [
             GraphNodes(kernel, node_type=kind, name=_node_name(kind), **shared)
@@ -84,20 +86,20 @@ class GraphStructure(Structure[Graphs, GraphReader]):
         ]
         _check_types(given.edges, "edges", [factors.name for factors in graphs.factors])
         for factors in graphs.factors:
-            edges = self._edges_of(factors).filled(**shared)
+            edges = self._find_edges(factors).with_defaults(**shared)
             if not is_auto(edges.kernel):
                 cliques.append(edges)
                 continue
-            cliques.append(edges.filled().set_params(kernel=None))
+            cliques.append(edges.with_defaults().set_params(kernel=None))
             if factors.inputs is not None:
                 cliques.append(edges.set_params(kernel="linear", name=f"{edges.name or factors.name} features"))
         return name_cliques(cliques)
 
-    def _edges_of(self, factors: Factors) -> GraphFactors:
-        """Return the clique set of one type of factors, as it was given for it or for all."""
+    def _find_edges(self, factors: Factors) -> GraphFactors:
+        """Return the clique set of one type of factors, given for it or for all types."""
         name, n_nodes, usual = factors.name, factors.labels_per_clique, usual_edges()
         given = usual if self.settings.edges is None else self.settings.edges
-        edges = GraphFactors(**_of_type(given, name, usual).get_params(deep=False))
+        edges = GraphFactors(**_select_type(given, name, usual).get_params(deep=False))
         if edges.group not in ("edge", name) or edges.order not in (2, n_nodes):
             raise ValueError(
                 f"edges has {edges!r} for factors named {name!r} of {n_nodes} nodes: leave out group and order, and "
@@ -116,7 +118,7 @@ class GraphStructure(Structure[Graphs, GraphReader]):
         tables = {
             term.group: term.tied_scores.reshape((n_labels,) * term.labels_per_clique)
             for term in terms
-            if term.group is not None and term.tied_everywhere
+            if term.group is not None and term.is_constant
         }
         return {**super().views(terms), "edge_scores_": tables}
 
@@ -134,7 +136,7 @@ class GraphStructure(Structure[Graphs, GraphReader]):
 
 
 def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) -> list[tuple[str | None, KernelLike]]:
-    """Return the kernel on the nodes of each type; for nodes without types that of all, under None."""
+    """Return the kernel of each type of nodes; for nodes without types one kernel, under None."""
     if graphs.node_types is None:
         if isinstance(given, Mapping):
             raise ValueError(
@@ -146,15 +148,15 @@ def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) 
     _check_types(given, "kernel", list(names), "nodes")
     if isinstance(given, Mapping) and (missing := [name for name in names if name not in given]):
         raise ValueError(f"kernel has no entry for nodes of the type {missing[0]!r}: name one for each type")
-    return [(name, _of_type(given, name, None)) for name in names]
+    return [(name, _select_type(given, name, None)) for name in names]
 
 
 def _node_name(kind: str | None) -> str | None:
     return None if kind is None else f"node {kind}"
 
 
-def _of_graphs(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
-    """Return clique sets of graphs, those of a type of nodes named by it if they have no name.
+def _name_graph_cliques(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
+    """Name unnamed clique sets of graphs by the types of their nodes.
 
     NodeCliques and EdgeCliques mean the same in graphs; other sets of sequences are refused.
     """
@@ -173,8 +175,8 @@ def _of_graphs(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
     return found
 
 
-def _of_type(given: Value | Mapping[str, Value], name: str, default: Value) -> Value:
-    """Return what is given for a type: by name, or the same for all."""
+def _select_type(given: Value | Mapping[str, Value], name: str, default: Value) -> Value:
+    """Return the value for a type: by name, or the common one."""
     return given.get(name, default) if isinstance(given, Mapping) else given
 
 

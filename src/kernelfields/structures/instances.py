@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from kernelfields.data.table_reader import TableReader
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.graph_families import plan_labels
 from kernelfields.models.build import NamedCliques, split_sum
-from kernelfields.models.instance_terms import Edge, InstanceTerms, named_cliques, pair_names
-from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
+from kernelfields.models.instance_terms import InstanceTerms, named_cliques, pair_names
+from kernelfields.models.label_graph import label_edges
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.structures.rows import TableStructure
 
@@ -34,10 +34,9 @@ _EDGE_VARIANCE = 10.0
 
 @dataclass(frozen=True, eq=False)
 class InstanceStructure(TableStructure[LabelledInstances]):
-    """Several yes-or-no labels of each instance; ``classes`` of a structure that is settled are their names."""
+    """Several yes-or-no labels of each instance, with names as ``classes``."""
 
     kind = "instances"
-    unstored = ("structure_path_",)
 
     @property
     def labels(self) -> np.ndarray:
@@ -48,10 +47,6 @@ class InstanceStructure(TableStructure[LabelledInstances]):
     def edges(self) -> CliqueSet:
         """The clique set of pairs of labels."""
         return EdgeCliques() if self.settings.edges is None else self.settings.edges
-
-    @property
-    def learns_structure(self) -> bool:
-        return resolve_label_search(self.settings.label_graph) is not None
 
     # ---- data
 
@@ -95,12 +90,8 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         return self.settings.inference
 
     def family(self, classes: np.ndarray, data: LabelledInstances | None) -> FamilySpec:
-        # A search for the pairs of labels that meet begins when the data are placed.
-        given, names = self.settings.label_graph, classes.tolist()
-        return self._spec_of([] if self.learns_structure else label_edges(given, data, names), names)
-
-    def _spec_of(self, edges: Sequence[Edge], names: list) -> FamilySpec:
-        pairs = pair_names(edges, names)
+        names = classes.tolist()
+        pairs = pair_names(label_edges(self.settings.label_graph, data, names), names)
         return FamilySpec(self.kind, 2, method=self.method, n_names=len(names), pairs=pairs)
 
     def approximate_method(self, training: Any) -> str | None:
@@ -113,10 +104,7 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         # What labels have to do with each other hardly matters to how large their functions are, and takes long.
         return {**super().pilot_settings(), "label_graph": "none", "inference": "auto"}
 
-    def findings(self, training: Any) -> dict[str, Any]:
-        return {"structure_path_": training.estimator.structure_path_}
-
-    def found(self) -> dict[str, Any]:
+    def continued_parameters(self) -> dict[str, Any]:
         return {"label_graph": list(self.spec.pairs.values())}
 
     # ---- clique sets
@@ -128,7 +116,7 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         labels: NamedCliques = [("label", LabelCliques(given.kernel, prior_variance=given.prior_variance, **shared))]
         if given.bias_prior_variance is not None:
             labels = [("bias", LabelCliques(prior_variance=given.bias_prior_variance)), *labels]
-        edges = self.edges.filled(prior_variance=_EDGE_VARIANCE, **shared)
+        edges = self.edges.with_defaults(prior_variance=_EDGE_VARIANCE, **shared)
         pairs: NamedCliques = [("pair", LabelPairs(prior_variance=edges.prior_variance))]
         if edges.kernel is not None:
             pairs = [*pairs, ("inputs", LabelPairs(**edges.get_params(deep=False)))]
@@ -136,35 +124,10 @@ class InstanceStructure(TableStructure[LabelledInstances]):
 
     def clique_sets(self, training: Any) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
-        search = resolve_label_search(self.settings.label_graph)
-        kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
-        training.estimator.structure_path_ = None
-        if search is None:
-            return kinds
-        if not isinstance(training.data, LabelledInstances):
-            raise ValueError(
-                "label_graph='learn' needs instances of this process: learn on a part of the data, then name the pairs"
-            )
-        names = training.classes.tolist()
+        return [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
 
-        def terms_on(instances: LabelledInstances, spec: FamilySpec) -> InstanceTerms:
-            return self._terms(replace(training, spec=spec).place(instances, kinds), training)
-
-        run = training.run
-        edges, training.estimator.structure_path_ = learn_label_edges(
-            search,
-            training.data,
-            names,
-            terms_on=terms_on,
-            inference=self.method,
-            options=replace(run.options, watch=None),
-            workers=run.settings.workers,
-            announce=run.options.report,
-        )
-        training.spec = self._spec_of(edges, names)
-        return kinds
-
-    def _terms(self, sample: Sample, training: Any) -> InstanceTerms:
+    def instance_terms(self, sample: Sample, training: Any) -> InstanceTerms:
+        """Return the maker of the terms of labels and pairs of labels on a sample."""
         labels, pairs = self._kinds()
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.run.options.random)
 
@@ -182,7 +145,7 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         ]
 
     def designs(self, training: Any, sample: Sample, cliques: NamedCliques) -> list[Design]:
-        return self._terms(sample, training).designs(list(training.spec.pairs.values()))
+        return self.instance_terms(sample, training).designs(list(training.spec.pairs.values()))
 
     # ---- after a fit
 
@@ -200,11 +163,11 @@ class InstanceStructure(TableStructure[LabelledInstances]):
             "edge_scores_": {edge: first[name] for edge, name in zip(edges, pairs, strict=True)},
         }
 
-    def described_classes(self) -> list:
+    def describe_classes(self) -> list:
         return self.labels.tolist()
 
     @classmethod
-    def rebuilt_classes(cls, described: Any) -> np.ndarray:
+    def rebuild_classes(cls, described: Any) -> np.ndarray:
         names = np.array(list(described))
         if names.ndim != 1 or names.dtype.kind not in "biufU" or not len(names) == len(set(names.tolist())) > 0:
             raise ValueError("the names of the labels must be different texts or numbers, one or more")
@@ -214,7 +177,7 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         return {"pairs": [[name, *edge] for name, edge in self.spec.pairs.items()]}
 
     @classmethod
-    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def rebuild_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
         for name, (j, k) in pairs.items():
             if not 0 <= j < k < len(classes):

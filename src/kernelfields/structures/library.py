@@ -1,4 +1,4 @@
-"""What structures call of the package when data are read, clique sets made and files read.
+"""Names of the package that structures load when they read data, make clique sets or read files.
 
 Each name loads its module when it is first used, so that to describe an estimator loads nothing of a fit.
 """

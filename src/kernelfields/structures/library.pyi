@@ -4,7 +4,7 @@ from kernelfields.data.constraints import (
     find_scheme as find_scheme,
     resolve_constraints as resolve_constraints,
 )
-from kernelfields.data.spans import mended_labels as mended_labels
+from kernelfields.data.spans import rewrite_labels as rewrite_labels
 from kernelfields.engines.together.reading import read_parts as read_parts
 from kernelfields.features.choice import features_of_words as features_of_words, resolve_features as resolve_features
 from kernelfields.inference.checks import check_labels as check_labels, check_lengths as check_lengths
@@ -18,9 +18,8 @@ from kernelfields.models.build import (
 )
 from kernelfields.models.choices import PILOT_RANK as PILOT_RANK
 from kernelfields.models.continuation import all_classes as all_classes
-from kernelfields.models.documents import checked_classes as checked_classes
+from kernelfields.models.documents import check_classes as check_classes
 from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
-from kernelfields.models.structure import FoundStructure as FoundStructure, StructureSearch as StructureSearch
 from kernelfields.numerics.group import RUNNING as RUNNING
 from kernelfields.structures.own_columns import own_columns as own_columns
 from kernelfields.data.ties import resolve_ties as resolve_ties

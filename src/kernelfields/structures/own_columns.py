@@ -1,4 +1,4 @@
-"""Columns that kernels read as they come, such as time stamps: what the parameters of an estimator say of them."""
+"""Unscaled columns of kernels, such as time stamps, by the parameters of an estimator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelfields.kernels.kernel import Kernel
 
 
 def own_columns(parameters: Mapping[str, object]) -> OwnColumns:
-    """Return the places of columns that some kernel among the parameters reads as they come."""
+    """Return the indices of columns that some kernel reads unscaled."""
     kernels = list(_kernels(parameters, of_factors=False))
     found = [
         sorted({column for kernel, own in kernels if own == of_factors for column in kernel.own_columns})
@@ -20,7 +20,7 @@ def own_columns(parameters: Mapping[str, object]) -> OwnColumns:
 
 
 def _kernels(value: object, of_factors: bool) -> Iterator[tuple[Kernel, bool]]:
-    """Yield the kernels in a value, and whether they see the features of factors."""
+    """Yield the kernels in a value, and whether their inputs are features of factors."""
     if isinstance(value, Kernel):
         yield value, of_factors
     elif isinstance(value, CliqueSet):

@@ -15,13 +15,13 @@ from sklearn.utils.validation import _check_sample_weight
 from kernelfields.data.chains import weigh_samples
 from kernelfields.data.graph_cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import LabelWeights, tells_partly
+from kernelfields.data.partial_labels import LabelWeights, are_partly_known
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.data.table_reader import TableReader
-from kernelfields.data.whole_numbers import labels_as_array, places_in
+from kernelfields.data.whole_numbers import find_whole_places, labels_as_array
 from kernelfields.models.build import name_cliques
-from kernelfields.numerics.containers import shape_of
+from kernelfields.numerics.containers import find_shape
 from kernelfields.numerics.parameters import with_values
 from kernelfields.structures import library
 from kernelfields.structures.structure import Data, Structure
@@ -37,7 +37,7 @@ _POLISHED = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class TableStructure(Structure[Data, TableReader]):
-    """Labels of the rows of a table, by one or several labels each."""
+    """Labels of the rows of a table, one or several for each row."""
 
     reads = TableReader
 
@@ -52,9 +52,10 @@ class TableStructure(Structure[Data, TableReader]):
 
 @dataclass(frozen=True, eq=False)
 class RowStructure(TableStructure[Graphs]):
-    """One label for each row, which meets no other."""
+    """One label for each row, without neighbours."""
 
     kind = "single"
+    item_names = SAMPLES
 
     @property
     def class_weight(self) -> Any:
@@ -68,11 +69,11 @@ class RowStructure(TableStructure[Graphs]):
     ) -> tuple[TableReader, Graphs, np.ndarray]:
         reader, estimator = self.new_reader(X), self.settings
         known = self.declared_classes if part_of is None else part_of[1]
-        if tells_partly(y) or (y is not None and known is not None and part_of is None):
+        if are_partly_known(y) or (y is not None and known is not None and part_of is None):
             data, classes = partly_labelled(reader.learn_rows(estimator, X)[0], y, sample_weight, known)
         else:
             _refuse_rows(y)
-            inputs, targets = reader.learn_rows(estimator, X, _kept_whole(y))
+            inputs, targets = reader.learn_rows(estimator, X, _restore_labels(y))
             check_classification_targets(targets)
             classes, labels = np.unique(targets, return_inverse=True)
             if len(classes) < 2:
@@ -83,7 +84,7 @@ class RowStructure(TableStructure[Graphs]):
                 warn_of_minus_one(classes)
             weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
             if part_of is not None:
-                labels, classes = places_in(part_of[1], classes)[labels], part_of[1]
+                labels, classes = find_whole_places(part_of[1], classes)[labels], part_of[1]
             data = single_nodes(inputs, labels, weights)
         data = weigh_samples(data, classes, self.class_weight)
         if len(data.given.possible(data.weights)) < 2:
@@ -94,21 +95,21 @@ class RowStructure(TableStructure[Graphs]):
         reader, estimator = self.reader, self.settings
         if y is None:
             return single_nodes(reader.read_rows(estimator, X)[0])
-        if tells_partly(y):
+        if are_partly_known(y):
             return partly_labelled(reader.read_rows(estimator, X)[0], y, sample_weight, self.classes)[0]
-        inputs, targets = reader.read_rows(estimator, X, _kept_whole(y))
+        inputs, targets = reader.read_rows(estimator, X, _restore_labels(y))
         unknown = set(np.unique(targets).tolist()) - set(self.classes.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        return single_nodes(inputs, places_in(self.classes, targets), weights)
+        return single_nodes(inputs, find_whole_places(self.classes, targets), weights)
 
     def read_training(self, X: object, y: object, sample_weight: object) -> Graphs:
         return weigh_samples(super().read_training(X, y, sample_weight), self.classes, self.class_weight)
 
     def all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
-        if not tells_partly(y):
-            check_classification_targets(_kept_whole(y))
+        if not are_partly_known(y):
+            check_classification_targets(_restore_labels(y))
         return super().all_classes([y], classes)
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
@@ -124,14 +125,14 @@ class RowStructure(TableStructure[Graphs]):
         return replace(options, tol=min(options.tol, _POLISHED)) if values <= _SMALL else options
 
 
-def _kept_whole(y: object) -> object:
-    """Return labels as an array in which whole numbers are such, where scikit-learn would make floats of a list."""
+def _restore_labels(y: object) -> object:
+    """Return labels as an array with exact whole numbers."""
     return labels_as_array(y) if isinstance(y, list | tuple) else y
 
 
 def _refuse_rows(y: object) -> None:
-    """Raise where samples have several columns of labels."""
-    shape = shape_of(y) or ()
+    """Raise for samples with several columns of labels."""
+    shape = find_shape(y) or ()
     if isinstance(y, list | tuple) and y and is_sequence(y[0]):
         shape = (len(y), len(y[0]))
     if len(shape) == 2 and shape[1] > 1:
@@ -147,7 +148,7 @@ def single_nodes(
     weights: np.ndarray | None = None,
     partial: LabelWeights | None = None,
 ) -> Graphs:
-    """Return inputs as graphs of one node each, which is what clique sets look at."""
+    """Return inputs as graphs of one node each, for clique sets."""
     weights = np.ones(inputs.shape[0]) if weights is None else weights
     return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, partial)
 

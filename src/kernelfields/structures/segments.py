@@ -1,23 +1,24 @@
-"""Segments: sequences that are cut into pieces, each with one label."""
+"""Segments: pieces of sequences, each with one label."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import find_place
 from kernelfields.data.segments import (
     DURATION,
     DurationCliques,
     SegmentedChains,
     are_segments,
-    begins_of,
     check_duration,
+    find_begins,
     read_segments,
 )
 from kernelfields.inference.choice import FamilySpec
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
 
 
 class SegmentReader(InputReader):
-    """Reads sequences as :class:`InputReader` does, as those that are cut into segments."""
+    """Reader of sequences of segments."""
 
     packs = SegmentedChains
 
 
 def plain_labels(y: Any) -> tuple[Any, np.ndarray | None]:
-    """Return labels of positions, and where segments begin if y is written as segments."""
+    """Return labels of positions, and segment begins if y is written as segments."""
     return read_segments(y) if are_segments(y) else (y, None)
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentStructure(SequenceStructure):
-    """Labels of segments, of which neighbours meet; each has a duration."""
+    """Labels of segments, of which neighbours meet, and durations."""
 
     kind = "segments"
     reads = SegmentReader
@@ -62,7 +63,30 @@ class SegmentStructure(SequenceStructure):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
-        return replace(super().family(classes, data), max_duration=int(longest), repeats=bool(self.settings.repeats))
+        spec = replace(super().family(classes, data), max_duration=int(longest), repeats=bool(self.settings.repeats))
+        return replace(spec, shortest=self._shortest(classes, int(longest)))
+
+    def _shortest(self, classes: np.ndarray, longest: int) -> tuple[int, ...] | None:
+        """Return the least duration of segments of each label, None if all may have one position."""
+        given = self.settings.min_duration
+        least = np.ones(len(classes), dtype=np.int64)
+        if isinstance(given, Mapping):
+            places = {label: place for place, label in enumerate(classes.tolist())}
+            for label, duration in given.items():
+                least[find_place(label, places, "min_duration names")] = duration
+        elif given is not None:
+            least[:] = given
+        if (above := np.flatnonzero(least > longest)).size:
+            raise ValueError(
+                f"min_duration of {classes[above[0]].item()!r} is {least[above[0]]}, more than max_duration={longest}: "
+                "raise max_duration, or lower min_duration"
+            )
+        return None if (least == 1).all() else tuple(least.tolist())
+
+    def with_classes(self, classes: np.ndarray) -> Self:
+        found = super().with_classes(classes)
+        shortest = self._shortest(classes, self.spec.max_duration)
+        return replace(found, spec=replace(found.spec, shortest=shortest))
 
     # ---- data
 
@@ -73,8 +97,8 @@ class SegmentStructure(SequenceStructure):
     def position_labels(self, y: Any) -> Any:
         return plain_labels(y)[0]
 
-    def _segmented(self, chains: Chains, begins: np.ndarray | None, longest: int | None) -> SegmentedChains:
-        """Return chains with their segments, where they are labelled.
+    def _add_segments(self, chains: Chains, begins: np.ndarray | None, longest: int | None) -> SegmentedChains:
+        """Return labelled chains with their segments.
 
         Of labels that are partly known, one labelling stands for all, cut anyhow.
         """
@@ -87,7 +111,8 @@ class SegmentStructure(SequenceStructure):
             )
         else:
             cut = self.settings.repeats or not chains.given.complete
-            begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
+            even = self.settings.min_duration is not None
+            begins = find_begins(chains.labels, chains.offsets, longest if cut else None, even=even)
         return replace(chains, begins=begins)
 
     def learn(
@@ -100,13 +125,13 @@ class SegmentStructure(SequenceStructure):
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.dictionary)
         if longest is None:
             chains.given.check_complete("some labels of y are not known, nor how long segments are: give max_duration")
-        data = self._segmented(chains, begins, longest)
+        data = self._add_segments(chains, begins, longest)
         SegmentChecks().check_labels(data, self.family(classes, data), classes)
         return reader, data, classes
 
     def _read_items(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
         y, begins = plain_labels(y)
-        return self._segmented(super()._read_items(X, y, sample_weight), begins, self.spec.max_duration)
+        return self._add_segments(super()._read_items(X, y, sample_weight), begins, self.spec.max_duration)
 
     # ---- clique sets
 
@@ -119,7 +144,7 @@ class SegmentStructure(SequenceStructure):
         cliques = usual.nodes_and_edges(**seen)
         if given.durations is not None:
             durations = DurationCliques() if isinstance(given.durations, str) else given.durations
-            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
+            cliques.append(durations.with_defaults(**{**shared, "window": 1}).set_params(max_duration=max_duration))
         return cliques
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
@@ -127,7 +152,7 @@ class SegmentStructure(SequenceStructure):
 
     # ---- after a fit
 
-    def found(self) -> dict[str, Any]:
+    def continued_parameters(self) -> dict[str, Any]:
         longest = self.settings.max_duration
         return {"max_duration": self.spec.max_duration if longest is None else longest}
 
@@ -138,13 +163,21 @@ class SegmentStructure(SequenceStructure):
         return {**super().views(terms), "durations_": np.sum(durations, axis=0) if durations else None}
 
     def describe(self) -> Document:
-        return {**super().describe(), "max_duration": self.spec.max_duration, "repeats": self.spec.repeats}
+        described = {**super().describe(), "max_duration": self.spec.max_duration, "repeats": self.spec.repeats}
+        shortest = self.spec.shortest
+        return described if shortest is None else {**described, "min_duration": list(shortest)}
 
     @classmethod
-    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def rebuild_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
         check_duration(described["max_duration"])
         longest, repeats = int(described["max_duration"]), bool(described["repeats"])
-        return replace(super().rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
+        spec = replace(super().rebuild_spec(described, classes), max_duration=longest, repeats=repeats)
+        if "min_duration" not in described:
+            return spec
+        shortest = tuple(map(int, described["min_duration"]))
+        if len(shortest) != len(classes) or not all(1 <= least <= longest for least in shortest):
+            raise ValueError("the least durations do not match the labels, or the longest one")
+        return replace(spec, shortest=shortest)
 
     @classmethod
     def check_terms(cls, terms: Sequence[Term], reader: InputReader, spec: FamilySpec) -> None:

@@ -1,11 +1,11 @@
-"""What the labels of an item are: how items are read, which labels meet, and what a model file keeps of that.
+"""Structures of labels: reading of items, cliques of labels, and their description in model files.
 
     parameters  ->  Structure(settings)             before a fit
     X, y        ->  learn                           reader, labelled data, sorted classes
                 ->  with_reader(reader, ...)        the structure of a fit
     X           ->  read                            new items, for answers
-    X, y        ->  read_training, learn_again      the data of the fit once more, or others that it goes on with
-                ->  describe, rebuilt_spec          what decides the family, in a file and back
+    X, y        ->  read_training, learn_batch      the data of the fit once more, or others that it goes on with
+                ->  describe, rebuild_spec          what decides the family, in a file and back
 
 A structure is never changed. It holds the parameters of an estimator and, once they are there, what a fit has learnt of
 labels, so that a batch with new labels is another structure.
@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.given_labels import given_labels, stated_labels
+from kernelfields.data.given_labels import given_labels, resolve_partial_labels
 from kernelfields.data.readers import InputReader, read_labels
-from kernelfields.data.reading import ItemNames
+from kernelfields.data.reading import SEQUENCES, ItemNames
 from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, resolve_settings
-from kernelfields.numerics.parameters import settled, with_usual_values
+from kernelfields.numerics.parameters import resolve_open, with_usual_values
 from kernelfields.structures import library
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Reader = TypeVar("Reader", bound="InputReader")
 
 @dataclass(frozen=True, eq=False)
 class Structure(ABC, Generic[Data, Reader]):
-    """What the labels of an item are; see the module.
+    """The structure of the labels of an item; see the module.
 
     ``settings`` is the estimator whose parameters describe it. ``reader``, ``classes`` and ``spec`` are those of a fit,
     None before one.
@@ -64,19 +64,14 @@ class Structure(ABC, Generic[Data, Reader]):
     kind: ClassVar[str]
     #: The class of the readers of items.
     reads: ClassVar[type[InputReader]] = InputReader
-    #: Fitted attributes that files do not keep.
-    unstored: ClassVar[tuple[str, ...]] = ()
+    #: What messages call items and their positions.
+    item_names: ClassVar[ItemNames] = SEQUENCES
 
     # ---- parameters
 
     @property
-    def item_names(self) -> ItemNames:
-        """What messages call items and their positions."""
-        return self.settings.answer_format.items
-
-    @property
     def class_weight(self) -> Any:
-        """The weights of classes, None if all weigh the same."""
+        """The weights of classes, None for equal weights."""
         return None
 
     def with_class_weight(self, class_weight: Any) -> Self:
@@ -85,59 +80,58 @@ class Structure(ABC, Generic[Data, Reader]):
 
     @property
     def declared_classes(self) -> Any:
-        """All labels there are, if ``partial_labels`` names them."""
-        return stated_labels(self.settings.partial_labels).classes
+        """All labels, if ``partial_labels`` names them."""
+        return resolve_partial_labels(self.settings.partial_labels).classes
 
     @property
-    def expects_shares(self) -> bool:
-        """Whether a fit has expected shares of labels beside labels."""
-        return stated_labels(self.settings.partial_labels).expects_shares
+    def has_expected_shares(self) -> bool:
+        """Whether a fit has expected shares of labels."""
+        return resolve_partial_labels(self.settings.partial_labels).has_expected_shares
 
     @property
     def method(self) -> Any:
-        """How labels are inferred; None if there is one way."""
+        """The inference method; None if there is only one."""
         return None
 
     @property
     def first_variance(self) -> float:
-        """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
+        """The default prior variance of clique sets: the variance of the kernel, or of its first part."""
         variances = self.settings.prior_variance
         return variances[0] if isinstance(variances, list | tuple) else variances
 
     @property
-    def learns_structure(self) -> bool:
-        """Whether a search chooses what the field is made of."""
-        return False
-
-    @property
-    def names_cliques(self) -> bool:
+    def has_explicit_cliques(self) -> bool:
         """Whether clique sets describe the field, so that kernel and prior variance are not used."""
         return False
 
     @property
-    def runs_anywhere(self) -> bool:
-        """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
+    def is_engine_free(self) -> bool:
+        """Whether every engine can fit the field; if not, "auto" means threads."""
         return False
 
+    def count_sequential_steps(self, data: Data) -> int:
+        """Count the steps of a pass over data that a device takes one after the other; few without chains."""
+        return 0
+
     def check(self) -> None:
-        """Raise if parameters that can be used by themselves cannot be used together."""
+        """Raise if parameters contradict each other."""
 
     def refuse_expectations(self, method: str, advice: str) -> None:
         """Raise ValueError with advice if a fit has expectations, which a method does not support."""
-        if self.expects_shares:
+        if self.has_expected_shares:
             raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
 
     def with_usual_values(self) -> Self:
-        """Return the structure with the usual values of parameters that are left to the data."""
+        """Return the structure with default values of open parameters."""
         return replace(self, settings=with_usual_values(self.settings))
 
     def pilot_settings(self) -> dict[str, Any]:
         """Return the values of parameters for short fits on a part of the data."""
-        rank = settled(self.settings.rank, USUAL_RANK)
+        rank = resolve_open(self.settings.rank, USUAL_RANK)
         return {"rank": min(rank or library.PILOT_RANK, library.PILOT_RANK), "basis": "random-cholesky"}
 
     def masks(self, classes: np.ndarray) -> library.ConstraintMasks | None:
-        """Return the penalties of what the constraints forbid; None without constraints."""
+        """Return the penalties of the constraints; None without constraints."""
         constraints = self.settings.constraints
         return None if constraints is None else library.resolve_constraints(constraints, classes)
 
@@ -149,7 +143,7 @@ class Structure(ABC, Generic[Data, Reader]):
         return self.classes
 
     def family(self, classes: np.ndarray, data: Data | None) -> library.FamilySpec:
-        """Return what decides the family of labellings; ValueError if that depends on data, and they are elsewhere."""
+        """Return the specification of the family of labellings; ValueError if it needs data of other processes."""
         return library.FamilySpec(self.kind, len(classes), self.masks(classes))
 
     def with_reader(self, reader: Reader, classes: np.ndarray, spec: library.FamilySpec | None = None) -> Self:
@@ -160,7 +154,7 @@ class Structure(ABC, Generic[Data, Reader]):
     # ---- the data of a fit
 
     def new_reader(self, X: object) -> Reader:
-        """Return a reader that is to learn the kind of X."""
+        """Return an unfitted reader of the kind of X."""
         parameters = self.settings.get_params(deep=False)
         objects = {name: value for name, value in parameters.items() if not isinstance(value, _PLAIN)}
         own = library.own_columns(objects) if objects else OwnColumns()
@@ -172,33 +166,30 @@ class Structure(ABC, Generic[Data, Reader]):
     def learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
     ) -> tuple[Reader, Data, np.ndarray]:
-        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
+        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of all data."""
 
-    def in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
-        """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
-        return reader.rows.in_own_kind(data, among)
+    def to_natural_sparsity(self, reader: Reader, data: Data, among: Group) -> Data:
+        """Choose dense or sparse storage by the density of all data, ``among`` others included."""
+        return reader.rows.to_natural_sparsity(data, among)
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
-        """Return the labels of training data as the fit takes them; ``warn`` of labels that are changed."""
+        """Return the labels of training data in the form of a fit; ``warn`` of changed labels."""
         return y
 
     def position_labels(self, y: Any) -> Any:
-        """Return the labels of all positions, however they are written."""
+        """Return the labels of all positions, from labels in any form."""
         return y
 
     # ---- data that lie elsewhere
 
     def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`learn` does, of the partitions of a collection that this process has in a fit of all."""
+        """Learn the reader from the partitions of a collection in this process, as :meth:`learn` does."""
         group = library.RUNNING.get()
-        if group is None:
-            raise ValueError(
-                f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.settings.engine!r}"
-            )
+        assert group is not None, "partitions are those of a process in a group"
         return library.read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
 
     def count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sorted labels that y names, however many, and what the positions of each weigh."""
+        """Return the sorted labels of y, and the total weight of each."""
         y = self.position_labels(self.training_labels(y, warn=True))
         # A part of the data may hold one class only.
         labels, partial, classes = read_labels(y, self.declared_classes, lengths, self.item_names, fewest=1)
@@ -206,7 +197,7 @@ class Structure(ABC, Generic[Data, Reader]):
         return classes, given_labels(labels, partial).totals(rows, len(classes))
 
     def read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
-        """Return a part of the data of a fit, as a reader of all of them reads it."""
+        """Read a part of the data of a fit by the reader of all data."""
         whole = self.with_class_weight(class_weight).with_reader(reader, classes)
         return whole.read_training(X, y, None)
 
@@ -214,22 +205,22 @@ class Structure(ABC, Generic[Data, Reader]):
 
     @abstractmethod
     def read(self, X: object, y: object = None, sample_weight: object = None) -> Data:
-        """Return new data like those of the fit, labelled if y is given."""
+        """Read new data by the reader of the fit, labelled if y is given."""
 
     def read_labelled(self, X: object, y: object, sample_weight: object = None) -> Data:
-        """Return labelled data beside those of the fit; their labels may be others than answers may have."""
+        """Read labelled data by the reader of the fit; forbidden labels are accepted."""
         return self.read(X, y, sample_weight)
 
     def read_training(self, X: object, y: object, sample_weight: object) -> Data:
-        """Return the data of the fit once more, labelled and weighted as they were in it."""
+        """Read the data of the fit again, with labels and weights."""
         data = self.read_labelled(X, self.training_labels(y), sample_weight)
         library.check_labels(data, self.spec, self.classes)
         return data
 
-    def learn_again(
+    def learn_batch(
         self, X: object, y: object, sample_weight: object, *, further: bool = False
     ) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`learn` does for a fit that goes on: data as the present reader reads them.
+        """Read the data of a continued fit by the present reader, as :meth:`learn` does.
 
         Labels are to be what the present parameters allow. A dictionary of labels learns from ``further`` data beside
         those that it has seen.
@@ -238,11 +229,11 @@ class Structure(ABC, Generic[Data, Reader]):
         return self.reader, again.read_training(X, y, sample_weight), self.labels
 
     def all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
-        """Return the classes so far, those of new labels and those that are named."""
+        """Return the union of present classes, new labels and named labels."""
         return library.all_classes(self.classes, self.position_labels(self.training_labels(y)), classes)
 
-    def extended(self, classes: np.ndarray) -> Self:
-        """Return the structure of more classes, the old ones among them."""
+    def with_classes(self, classes: np.ndarray) -> Self:
+        """Return the structure with more classes."""
         places = library.LabelGrowth.between(self.classes, classes).places
         spec = replace(self.spec, n_labels=len(classes), masks=self.masks(classes))
         limits = [limit.with_labels(places, len(classes)) for limit in self.reader.limits]
@@ -274,17 +265,17 @@ class Structure(ABC, Generic[Data, Reader]):
     def designs(self, training: Any, sample: Sample, cliques: library.NamedCliques) -> list[Design]:
         """Return the terms of the field on the sample, each with a basis."""
         options = training.run.options
-        return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
+        return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.announce)
 
     def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        """Return what may be chosen about the weights of features: first what the other choices are made with.
+        """Return the candidates for the weights of features, the default first.
 
         ``left`` are the parameters that are left to the data, with the values that are tried.
         """
         return []
 
     def approximate_method(self, training: Any) -> str | None:
-        """Return the method by which labels are inferred if it is approximate; None if inference is exact."""
+        """Return the approximate inference method; None for exact inference."""
         return None
 
     def final_options(self, training: Any, designs: Sequence[Design]) -> FitOptions:
@@ -294,39 +285,35 @@ class Structure(ABC, Generic[Data, Reader]):
     # ---- what a fit has found
 
     def views(self, terms: Sequence[Term]) -> dict[str, Any]:
-        """Return what users look for in fitted terms, by the names of attributes."""
+        """Return the fitted attributes for users by name, such as ``coef_``."""
         return {
             "basis_": {term.name: term.subspace for term in terms},
             "coef_": {term.name: term.label_coefficients for term in terms},
         }
 
-    def findings(self, training: Any) -> dict[str, Any]:
-        """Return what a fit has found beside terms, by the names of attributes."""
-        return {}
-
-    def found(self) -> dict[str, Any]:
-        """Return the parameters that give what the fit has found to one that goes on."""
+    def continued_parameters(self) -> dict[str, Any]:
+        """Return the parameters that a continued fit takes from the last fit."""
         return {}
 
     # ---- files
 
-    def described_classes(self) -> np.ndarray | list:
-        """Return what is to be kept of the classes."""
+    def describe_classes(self) -> np.ndarray | list:
+        """Return the classes for a model file."""
         return self.classes
 
     @classmethod
-    def rebuilt_classes(cls, described: Any) -> np.ndarray:
-        """Return the classes that were described."""
-        return library.checked_classes(described)
+    def rebuild_classes(cls, described: Any) -> np.ndarray:
+        """Return the described classes."""
+        return library.check_classes(described)
 
     def describe(self) -> Document:
-        """Return what is to be kept of which labels meet."""
+        """Return the description of the structure for a model file."""
         masks = self.spec.masks
         return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
-    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> library.FamilySpec:
-        """Return what decides the family of labellings, as it was described."""
+    def rebuild_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> library.FamilySpec:
+        """Rebuild the specification of the family from its description."""
         masks = None
         if "masks" in described:
             masks = library.ConstraintMasks(**described["masks"])
@@ -335,4 +322,4 @@ class Structure(ABC, Generic[Data, Reader]):
 
     @classmethod
     def check_terms(cls, terms: Sequence[Term], reader: Reader, spec: library.FamilySpec) -> None:
-        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
+        """Raise unless terms, inputs and labels fit together, so that a loaded model can predict."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.containers import count_rows
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -67,7 +67,7 @@ def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) ->
     import dask
     import dask.bag
 
-    answered, shared = dask.delayed(_answered, pure=False), dask.delayed(answer, traverse=False)
+    answered, shared = dask.delayed(_answer_partition, pure=False), dask.delayed(answer, traverse=False)
     parts = [answered(shared, part, number) for number, part in enumerate(partitions(X, "X", table))]
     if isinstance(X, list | tuple):
         return parts
@@ -85,11 +85,11 @@ def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) ->
     return concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[object]:
+def _answer_partition(answer: Callable[[Any], Any], part: Any, number: int) -> list[object]:
     """Return the answers for the items of one partition; a task on a worker."""
     items = part if hasattr(part, "shape") else list(part)
     try:
-        return list(answer(items)) if n_rows_of(items) else []
+        return list(answer(items)) if count_rows(items) else []
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
 
@@ -130,7 +130,7 @@ def sequences_of_rows(array: Array, lengths: ArrayLike, n_partitions: int | None
 def sequences_of_frame(
     frame: DataFrame, sequence: str, features: Sequence[str], label: str | None = None
 ) -> Bag | tuple[Bag, Bag]:
-    """Return a bag of the inputs (T, d) of each sequence of a Dask data frame; with ``label`` also one of labels.
+    """Return a bag of the inputs (T, d) of each sequence of a Dask data frame; with ``label`` also a bag of labels.
 
     ``sequence`` names the column that identifies sequences; their rows are adjacent and in order, and no sequence is
     cut between partitions.

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kernelfields.engines.dask.launch import Lost, launch
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-from kernelfields.engines.threads import LocalSample, Threads
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.engines.threads import Threads
 from kernelfields.engines.together.placing import DataInParts, place_part
 from kernelfields.engines.torch.engine import Torch, device_count, visible_devices
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.numerics.containers import n_rows_of
-from kernelfields.numerics.group import ALONE, RUNNING
+from kernelfields.numerics.containers import count_rows
+from kernelfields.numerics.group import ALONE, RUNNING, Value
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.version import VERSION
@@ -159,27 +159,27 @@ class Dask(Engine):
         if self.workers is not None and not isinstance(self.workers, Threads | Torch):
             raise TypeError(f"workers must be None, Torch(...) or Threads(...), got {self.workers!r}")
         if RUNNING.get() is None:
-            _check_workers(connected_client(self.client), self.workers)
+            _check_workers(get_connected_client(self.client), self.workers)
 
     def check_scoring(self) -> None:
         """Accept: this process, or the workers of a collection, score new data without a cluster."""
 
-    def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the first worker.
+    def broadcast(self, value: Value) -> Value:
+        """Return the value of the first process of a joint fit.
 
         Parameters
         ----------
-        random : Generator
-            The generator of this process.
+        value : object
+            The value of this process.
 
         Returns
         -------
-        Generator
-            The generator of the first process.
+        object
+            The value of the first process.
         """
-        return (RUNNING.get() or ALONE).same_random(random)
+        return (RUNNING.get() or ALONE).gather(value)[0]
 
-    def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
+    def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Return this worker's part of the labelled data of a joint fit.
 
         Parameters
@@ -236,7 +236,7 @@ class Dask(Engine):
         self.check()
         from dask import is_dask_collection
 
-        client = connected_client(self.client)
+        client = get_connected_client(self.client)
         compute = partial(client.compute, allow_other_workers=True)
 
         def parts(addresses: list[str], wait: Callable[[list[Any]], None]) -> list[tuple]:
@@ -268,10 +268,10 @@ class Dask(Engine):
 
 def _n_items(partition: Any) -> int:
     """Return the number of items of a partition; one if it has no length."""
-    return n_rows_of(partition) if hasattr(partition, "__len__") else 1
+    return count_rows(partition) if hasattr(partition, "__len__") else 1
 
 
-def connected_client(client: Client | None = None) -> Client:
+def get_connected_client(client: Client | None = None) -> Client:
     """Return ``client``, or the current one for None, if it is connected; raise an error otherwise."""
     try:
         import distributed

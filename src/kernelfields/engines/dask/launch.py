@@ -144,7 +144,7 @@ def take_part(
     try:
         store = distributed.TCPStore(hosts[0], port, is_master=False, timeout=timedelta(seconds=_LONGEST_CONNECTION))
         store.set_timeout(timedelta(seconds=LONGEST_START))
-        device = engine.resolved_device() if isinstance(engine, Torch) else None
+        device = engine.resolve_device() if isinstance(engine, Torch) else None
         group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], known=starts)
         with joined(group), keep_memory():
             # The first process has been in it since it opened the meeting, unless it was told to leave meanwhile.
@@ -169,7 +169,7 @@ class Lost(Exception):
 
 
 def get_host(address: str) -> str:
-    """Return the host of a worker's address; that of this process for workers in it."""
+    """Return the host of a worker's address; the host of this process for its own workers."""
     host = urlsplit(address).hostname
     return host if host and not address.startswith("inproc") else socket.gethostbyname(socket.gethostname())
 
@@ -245,7 +245,7 @@ class _Attempt:
             ]
 
     def _wait_for(self, values: list[Any]) -> None:
-        """Wait for partitions without a limit, so that all workers begin together."""
+        """Wait for partitions without a time limit, so that all workers begin together."""
         from distributed import Future
 
         waiting = [value for value in values if isinstance(value, Future)]
@@ -268,7 +268,7 @@ class _Attempt:
         )
 
     def _present(self) -> list[str]:
-        """Return the addresses once there are some; RuntimeError if no worker comes back."""
+        """Return the addresses of present workers; RuntimeError if no worker returns."""
         end = time.monotonic() + _LONGEST_ABSENCE
         while not (addresses := self._addresses()):
             if time.monotonic() > end:
@@ -346,7 +346,7 @@ class _Attempt:
             self._wish = self.watch(report) or self._wish
 
     def _raise_error(self) -> NoReturn:
-        """Raise the error of the program; Lost if there is none but that of a lost worker."""
+        """Raise the error of the program; Lost if only a worker is lost."""
         from distributed.scheduler import KilledWorker
 
         from kernelfields.engines.torch.rows import is_out_of_memory

@@ -21,9 +21,10 @@ import pickle
 import socket
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,11 @@ _SMALL = 4096
 
 
 class Parted(RuntimeError):
-    """Another process of the group is lost, or does not answer."""
+    """The loss of another process of the group, or no answer from it."""
 
 
 class Collective(Group):
-    """``size`` processes that meet at a ``store``; this one has the number ``rank`` and the address ``host``.
+    """``size`` processes connected through a ``store``; this one has the number ``rank`` and the address ``host``.
 
     ``device`` is that of its part, None for threads. ``known`` are coefficients that the solvers of the program, which
     run one after the other, have reached before, by the number of the solver.
@@ -81,7 +82,7 @@ class Collective(Group):
             here._devices = [distributed.ProcessGroupGloo.create_device(hostname=host)]
             here._timeout = timedelta(seconds=timeout)
             self._group = distributed.ProcessGroupGloo(distributed.PrefixStore("gloo", store), rank, size, here)
-        devices = self.gathered(_identity(device))
+        devices = self.gather(_identity(device))
         kinds = [kind for kind, _ in devices]
         if len(set(kinds)) > 1:
             other = next(number for number, kind in enumerate(kinds) if kind != kinds[0])
@@ -154,19 +155,19 @@ class Collective(Group):
             time.sleep(1e-5)
         work.wait()
 
-    def gathered(self, value: Value) -> list[Value]:
+    def gather(self, value: Value) -> list[Value]:
         """Return the values of all processes, pickled: one exchange, two for large values."""
         if self.size == 1:
             return [value]
         data = pickle.dumps(value)
         own = np.frombuffer(len(data).to_bytes(8, "little") + data, dtype=np.uint8)
-        rows = self._gathered_rows(own[:_SMALL], _SMALL)
+        rows = self._gather_rows(own[:_SMALL], _SMALL)
         ends = 8 + np.ascontiguousarray(rows[:, :8]).view("<i8").ravel()
         if ends.max() > _SMALL:
-            rows = np.hstack([rows, self._gathered_rows(own[_SMALL:], int(ends.max()) - _SMALL)])
+            rows = np.hstack([rows, self._gather_rows(own[_SMALL:], int(ends.max()) - _SMALL)])
         return [pickle.loads(row[8:end].tobytes()) for row, end in zip(rows, ends, strict=True)]
 
-    def _gathered_rows(self, data: np.ndarray, size: int) -> np.ndarray:
+    def _gather_rows(self, data: np.ndarray, size: int) -> np.ndarray:
         """Return the bytes of all processes, padded with zeros to ``size``."""
         own = torch.zeros(size, dtype=torch.uint8)
         own.numpy()[: len(data)] = data
@@ -175,8 +176,9 @@ class Collective(Group):
             self._group.allgather([rows], [own]).wait()
         return np.stack([each.numpy() for each in rows])
 
-    def summed(self, datafit: Any) -> Any:
-        """Return the datafit of all data from that of this process's part."""
+    def sum_datafit(self, datafit: Any) -> Any:
+        """Return the datafit of all data from the datafit of this process's part."""
+        datafit.partners = [self]
         if self.size == 1:
             datafit.group = self
             return datafit
@@ -189,19 +191,23 @@ class Collective(Group):
         return matrix
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
-        """Return the initial coefficients: those before the loss of a process, else ``theta``."""
+        """Return the initial coefficients: the coefficients before the loss of a process, else ``theta``."""
         self._solver += 1
         known = self.known.get(self._solver)
         return theta if known is None or len(known) != size else known
 
-    def reached(self, theta: np.ndarray) -> None:
-        """Save the coefficients of an iteration; the next sum compares them with those of other processes."""
+    def save_iteration(self, theta: np.ndarray) -> None:
+        """Save the coefficients of an iteration; the next sum compares them between processes."""
         self.known[self._solver] = theta
         if self.size > 1:
             self._checksum = zlib.crc32(np.ascontiguousarray(theta).data)
 
-    def passed_on(self, number: int) -> int:
-        """Send a number from the first process with the next sum; return the number of the last sum.
+    def sentences(self, own: Sequence[str]) -> list[str]:
+        """Return the distinct sentences of all processes."""
+        return list(dict.fromkeys(chain.from_iterable(self.gather(list(own)))))
+
+    def broadcast(self, number: int) -> int:
+        """Return a number of the first process to all.
 
         Where there was no sum since the last number, there is one now.
         """
@@ -215,7 +221,7 @@ class Collective(Group):
         return found
 
     def close(self) -> None:
-        """Leave the group: a process that waits for this one gets an error at once."""
+        """Leave the group: a waiting process gets an error immediately."""
         self._left = True
         for group in (self._sums, self._group):
             if group is not None:
@@ -224,7 +230,7 @@ class Collective(Group):
 
 
 def _meet(store: distributed.Store, rank: int, size: int) -> None:
-    """Wait until all processes are present, with a time limit, and unless the fit has ended."""
+    """Wait until all processes are present, with a time limit; raise if the fit has ended."""
     store.set(f"here-{rank}", "")
     end = time.monotonic() + LONGEST_START
     while not store.check([f"here-{other}" for other in range(size)]):
@@ -256,7 +262,7 @@ def _identity(device: torch.device | None) -> tuple[str, str]:
 
 @contextmanager
 def joined(collective: Collective) -> Iterator[Collective]:
-    """Fit with a group, and close it at the end."""
+    """Open a context with a group, and close the group at its end."""
     token = RUNNING.set(collective)
     try:
         yield collective

@@ -20,7 +20,7 @@ _LARGEST, _USUAL = 32 * 2**20, 128 * 2**10
 
 @contextmanager
 def keep_memory() -> Iterator[None]:
-    """Make glibc keep freed memory, even if the environment has it return all."""
+    """Make glibc keep freed memory, in spite of the environment."""
     libc = ctypes.CDLL(None) if _VARIABLE in os.environ and os.name == "posix" else None
     if libc is None or not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
         yield

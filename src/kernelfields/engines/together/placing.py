@@ -14,12 +14,13 @@ from zlib import crc32
 
 import numpy as np
 
-from kernelfields.data.chains import Fit, some_items
-from kernelfields.data.fingerprints import marks_of
+from kernelfields.data.chains import Fit, draw_item_numbers
+from kernelfields.data.fingerprints import mark_items
 from kernelfields.data.given_labels import LabelsElsewhere
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.engines.threads import LocalSample
-from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.engines.together.sample import JoinedSample, SharedSample
+from kernelfields.inference.choice import FamilySpec, choose_family
 from kernelfields.numerics.group import ALONE, Group
 
 
@@ -39,40 +40,33 @@ class DataInParts:
     given: ClassVar[LabelsElsewhere] = LabelsElsewhere()
     position_weights: ClassVar[None] = None
 
-    def changed(self, change: Callable[[PackedData], PackedData]) -> DataInParts:
+    def apply(self, change: Callable[[PackedData], PackedData]) -> DataInParts:
         """Return the same items with other columns."""
         return replace(self, own=change(self.own))
 
     def engine(self, asked: object) -> object:
-        """Return the requested engine, which must be that of the workers, as "auto" is."""
-        name = getattr(asked, "name", asked)
-        if name not in ("auto", "dask"):
-            raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={asked!r}")
-        return "dask" if name == "auto" else asked
+        """Return the requested engine; the engine of the workers for "auto"."""
+        return "dask" if asked == "auto" else asked
 
-    def weighty(self) -> DataInParts:
-        """Return the same items: those of weight zero were dropped by the reader."""
+    def drop_weightless(self) -> DataInParts:
+        """Return the same items: the reader has dropped items of weight zero."""
         return self
 
-    def some(self, reader: Any, most: int) -> tuple[PackedData, np.ndarray]:
+    def draw_items(self, reader: Any, most: int) -> tuple[PackedData, np.ndarray]:
         """Return items of about a number of positions, the same in every process."""
-        numbers = some_items(self.processes.joined(self.own.lengths), most)
+        numbers = draw_item_numbers(self.processes.concatenate(self.own.lengths), most)
         return self.read(reader, numbers), numbers
-
-    def engine_of_some(self, engine: Engine) -> Engine:
-        """Return the engine of this process, which has all of these items."""
-        return engine.alone
 
     def check_groups(self, groups: np.ndarray, noun: str) -> None:
         """Raise ValueError: each process numbers its own items."""
         raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
 
-    def seen(self, everything: Fit, some: Fit) -> Fit:
-        """Return the items that a fit sees."""
+    def select_fit(self, everything: Fit, some: Fit) -> Fit:
+        """Return the fit to items of this process."""
         return some
 
-    def advice_against(self, kernel: object) -> str:
-        """Return the reason why a kernel that learns from all inputs is not available."""
+    def kernel_refusal(self, kernel: object) -> str:
+        """Return the reason why a kernel with parameters from all inputs is not available."""
         if kernel != "forest":
             return ""
         return (
@@ -83,20 +77,20 @@ class DataInParts:
 
 def place_part(
     engine: Engine, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings, group: Group
-) -> LocalSample:
+) -> Sample:
     """Return this process's part of the labelled data, placed by its engine."""
     alone = replace(settings, group=ALONE)
     if isinstance(data, DataInParts):
-        return engine.place(data.own, _agreed(spec, data.own, group), replace(settings, group=group))  # type: ignore[return-value]
+        own: Any = engine.place(data.own, _agree_on_family(spec, data.own, group), replace(settings, group=group))
+        return JoinedSample(own, group) if group.size == 1 else SharedSample(own, group)
     if group.size > 1:
         _check_same(data, group)
     n_items = len(data.offsets) - 1
     if n_items < group.size or group.size == 1:
-        return engine.place(data, spec, alone)  # type: ignore[return-value]
+        return engine.place(data, spec, alone)
     part = data.subset(find_share(data.offsets, group))
-    sample: Any = engine.place(part, _agreed(spec, part, group), replace(settings, group=group))
-    sample.everywhere = LocalSample(data, sample.spec, alone)
-    return sample
+    sample: Any = engine.place(part, _agree_on_family(spec, part, group), replace(settings, group=group))
+    return SharedSample(sample, group, LocalSample(data, sample.spec, alone))
 
 
 def find_share(offsets: np.ndarray, group: Group) -> slice:
@@ -110,8 +104,8 @@ def find_share(offsets: np.ndarray, group: Group) -> slice:
 
 def _check_same(data: PackedData, group: Group) -> None:
     """Raise unless all processes have the same data."""
-    mark = crc32(np.ascontiguousarray(marks_of(data)).tobytes())
-    sizes = group.gathered((data.n_positions, len(data.offsets), mark))
+    mark = crc32(np.ascontiguousarray(mark_items(data)).tobytes())
+    sizes = group.gather((data.n_positions, len(data.offsets), mark))
     for rank, size in enumerate(sizes):
         if size != sizes[0]:
             raise ValueError(
@@ -120,10 +114,10 @@ def _check_same(data: PackedData, group: Group) -> None:
             )
 
 
-def _agreed(spec: FamilySpec, part: PackedData, group: Group) -> FamilySpec:
+def _agree_on_family(spec: FamilySpec, part: PackedData, group: Group) -> FamilySpec:
     """Return the family with the approximate method that graphs of some process need."""
     if spec.kind != "graph" or spec.method != "auto" or group.size == 1:
         return spec
-    family = family_of(part, (), spec)
-    methods = group.gathered(None if family.exact else family.method)
+    family = choose_family(part, (), spec)
+    methods = group.gather(None if family.exact else family.method)
     return replace(spec, method=next((method for method in methods if method is not None), "auto"))

@@ -25,38 +25,36 @@ import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
 from kernelfields.data.graph_reader import GraphReader
-from kernelfields.data.readers import InputReader, transformed
+from kernelfields.data.readers import InputReader, apply_transformer
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
 from kernelfields.data.table_reader import TableReader
-from kernelfields.data.whole_numbers import joined_labels
+from kernelfields.data.whole_numbers import concatenate_labels
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.containers import count_rows
 from kernelfields.numerics.group import Group
 
 Found = TypeVar("Found")
 
 
 class PartsReader(Protocol):
-    """What reads the partitions of a collection: the structure of their labels."""
+    """A reader of the partitions of a collection: the structure of their labels."""
 
     reads: type[InputReader]
     new_reader: Callable[[Any], InputReader]
-
-    @property
-    def item_names(self) -> ItemNames:
-        """What messages call items and their positions."""
+    #: What messages call items and their positions.
+    item_names: ItemNames
 
     @property
     def class_weight(self) -> Any:
         """The weights of classes."""
 
     def count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sorted labels that y names, and what the positions of each weigh; names of columns, and None."""
+        """Return the sorted labels of y, the total weight of each, and names of columns; None for no names."""
 
     def read_part(self, X: Any, y: Any, reader: Any, classes: np.ndarray, class_weight: Any) -> PackedData:
-        """Return a part of the data of a fit, as a reader of all of them reads it."""
+        """Read a part of the data of a fit by the reader of all data."""
 
 
 #: A partition: its number, X, y, and the weights of its items or None.
@@ -65,7 +63,7 @@ Partition: TypeAlias = tuple[int, Any, Any, Any]
 
 @dataclass
 class Summary:
-    """The summary of a process's partitions for the others."""
+    """The summary of a process's partitions for the other processes."""
 
     #: The first of them that has items.
     number: int
@@ -85,12 +83,12 @@ class Part:
         reader = structure.new_reader(self.X)
         if reader.features is not None and get_tags(reader.features).requires_fit:
             raise ValueError("features that learn from data are for those of this process: apply them before")
-        self.items = reader.learn_items(transformed(reader.features, self.X))
+        self.items = reader.learn_items(apply_transformer(reader.features, self.X))
         weights = [weight for *_, own in partitions for weight in own] if partitions[0][3] is not None else None
-        if weights is not None and len(weights) == n_rows_of(self.X) and not any(weights):
+        if weights is not None and len(weights) == count_rows(self.X) and not any(weights):
             self.weights = np.zeros(len(weights))  # other processes may hold all the weight
         else:
-            self.weights = check_sample_weight(weights, n_rows_of(self.X), structure.item_names)
+            self.weights = check_sample_weight(weights, count_rows(self.X), structure.item_names)
         classes, totals = structure.count_labels(self.y, self.items.lengths, self.weights)
         self.summary = Summary(
             partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
@@ -126,13 +124,13 @@ def _items(values: Any, table: bool) -> Any:
 def read_parts(
     group: Group, structure: PartsReader, X: Partitions, y: Partitions, sample_weight: Partitions | None
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
-    """Return how the partitions of all processes are read, those of this one, and the sorted classes."""
+    """Return the reader of all partitions, the partitions of this process, and the sorted classes."""
     table, nouns = issubclass(structure.reads, TableReader), structure.item_names
     weights: list[Any] = [None] * len(X.values) if sample_weight is None else sample_weight.values
     partitions: list[Partition] = []
     for number, *given, own in zip(X.numbers, X.values, y.values, weights, strict=True):
         x, labels = (_items(each, table) for each in given)
-        n_items, n_labelled = n_rows_of(x), n_rows_of(labels)
+        n_items, n_labelled = count_rows(x), count_rows(labels)
         if n_items != n_labelled:
             raise ValueError(
                 f"partition {number}: X has {n_items} {'row' if table else nouns.whole}s but y has {n_labelled}: each "
@@ -141,7 +139,7 @@ def read_parts(
         if n_items:
             partitions.append((number, x, labels, None if own is None else list(own)))
     part = _name_partition(lambda some: Part(structure, some), structure, partitions) if partitions else None
-    told = group.gathered(None if part is None else part.summary)
+    told = group.gather(None if part is None else part.summary)
     found = [summary for summary in told if summary is not None]
     if not found:
         n_partitions = group.total(len(X.values))
@@ -156,7 +154,7 @@ def read_parts(
     reader, dtype = _join_readers([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
 
     def packed(X: Any, y: Any, weights: np.ndarray, as_read: InputReader) -> PackedData:
-        """Return items as a reader of all reads them."""
+        """Return packed items, read by the reader of all partitions."""
         data = structure.read_part(X, y, as_read, classes, class_weight)
         return replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=data.weights * weights)
 
@@ -165,10 +163,10 @@ def read_parts(
         data = packed(own.read_items(reader), own.y, own.weights, reader)
         # An item of weight zero is none: it must not lend the basis a pivot either.
         counts = data.weights > 0
-        return data.weighty(), counts
+        return data.drop_weightless(), counts
 
     data, counts = _name_partition(read, structure, partitions) if partitions else (None, np.zeros(0, dtype=bool))
-    sizes = group.gathered(0 if data is None else data.n_positions)
+    sizes = group.gather(0 if data is None else data.n_positions)
     if data is None or 0 in sizes:
         raise ValueError(
             f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
@@ -176,7 +174,7 @@ def read_parts(
         )
     if reader.rows.apart:
         data = reader.rows.with_categories(data, group)
-    shares = group.gathered(int(counts.sum()))
+    shares = group.gather(int(counts.sum()))
 
     def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
         """Return items of all processes by number."""
@@ -184,7 +182,7 @@ def read_parts(
         share = group.find_share(shares)
         own = np.flatnonzero(counts)[numbers[(numbers >= share.start) & (numbers < share.stop)] - share.start]
         sent = [_take_items(part.X, own), _take_items(part.y, own), part.weights[own]]
-        X, y, weights = (_stack(list(each)) for each in zip(*group.gathered(sent), strict=True))
+        X, y, weights = (_stack(list(each)) for each in zip(*group.gather(sent), strict=True))
         return packed(X, y, weights, as_read)
 
     return reader, DataInParts(data, sum(sizes), group, read_some), classes
@@ -193,7 +191,7 @@ def read_parts(
 def _name_partition(
     read: Callable[[list[Partition]], Found], structure: PartsReader, partitions: list[Partition]
 ) -> Found:
-    """Return what is read of partitions as one; an error names the one that is wrong, or those that are not alike."""
+    """Return the result of reading partitions as one; errors name a wrong partition, or different partitions."""
     try:
         return read(partitions)
     except (TypeError, ValueError):
@@ -289,7 +287,7 @@ def _join_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
     counted = [(summary.classes, summary.totals) for summary in found]
     if any(totals is None for _, totals in counted):
         return counted[0][0], np.empty(0)
-    classes, places = np.unique(joined_labels([classes for classes, _ in counted]), return_inverse=True)
+    classes, places = np.unique(concatenate_labels([classes for classes, _ in counted]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
     return classes, np.bincount(places, weights=np.concatenate([totals for _, totals in counted if totals is not None]))

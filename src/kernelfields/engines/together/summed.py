@@ -15,7 +15,7 @@ import numpy as np
 from kernelfields.inference.potentials import Array, Potentials
 from kernelfields.numerics.group import Group
 from kernelfields.objective.clique_curvature import Curvature
-from kernelfields.objective.coordinates import sampled_rows
+from kernelfields.objective.coordinates import sample_rows
 from kernelfields.objective.datafit import Datafit, Facts
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
@@ -30,7 +30,7 @@ class SummedDatafit(Datafit):
 
     def __init__(self, inner: Datafit, group: Group):
         self.inner, self.designs = inner, inner.designs
-        self.group, self.step_room = group, inner.step_room
+        self.group, self.partners, self.step_room = group, inner.partners, inner.step_room
         self._facts: Facts | None = None
 
     @property
@@ -70,12 +70,12 @@ class SummedDatafit(Datafit):
     def evaluate_with_slope(
         self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
     ) -> tuple[Evaluation | None, float, float]:
-        """Return evaluation, slope, and the largest ``furthest``; None for all processes if one has none."""
+        """Return evaluation, slope, and the largest ``furthest``; None in all processes if a value is missing."""
         evaluation, value, slope = None, np.inf, np.inf
-        finite = potentials is not None and potentials.finite
+        finite = potentials is not None and potentials.is_finite
         if isinstance(self.likelihood, ExpectationLikelihood):
             # What is expected is added up on the way, by all processes or by none.
-            finite = all(self.group.gathered(finite))
+            finite = all(self.group.gather(finite))
         if potentials is not None and finite:
             evaluation = self.inner.evaluate(potentials)
             value, slope = evaluation.value, evaluation.residual.dot(direction)
@@ -97,7 +97,7 @@ class SummedDatafit(Datafit):
     def facts(self) -> Facts:
         """Properties of the likelihood of all data, gathered once for each likelihood."""
         if self._facts is None:
-            parts = self.group.gathered(self.inner.facts)
+            parts = self.group.gather(self.inner.facts)
             approximations = (part.approximation for part in parts)
             self._facts = Facts(
                 all(part.convex for part in parts),
@@ -113,7 +113,7 @@ class SummedDatafit(Datafit):
         return SummedCurvature(self.likelihood, self.designs, self.group)
 
     @property
-    def outside(self) -> SummedOutside:
+    def outside_span(self) -> SummedOutside:
         """The part outside the span of the pivots, for certificates."""
         return SummedOutside(self.likelihood, self.designs, self.group)
 
@@ -148,11 +148,11 @@ class SummedCurvature(Curvature):
     def gram(self, index: int) -> np.ndarray:
         """Return the lower half of an estimate of Z^T Z for a term with dense features, (r, r), from some rows."""
         n_rows, rank = self.designs[index].table.shape
-        return self._group.total(self._gram(index, sampled_rows(n_rows, rank, self._group)))
+        return self._group.total(self._gram(index, sample_rows(n_rows, rank, self._group)))
 
 
 class SummedOutside(OutsideSpan):
-    """The part of all data outside the span of the pivots, without kernel values between processes."""
+    """The gradient of all data outside the span of the pivots, without kernel values between processes."""
 
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], group: Group):
         super().__init__(likelihood, designs)

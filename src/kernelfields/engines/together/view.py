@@ -16,13 +16,14 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.view import LocalView
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.numerics.group import Group
-from kernelfields.objective.designs.pairs import ListedSupport, Support
+from kernelfields.objective.designs.supports import ListedSupport, Support
 
 # As many as check_positive_semidefinite looks at.
 _SAMPLE = 200
@@ -31,23 +32,23 @@ _MOST_CANDIDATES = 20_000
 
 
 class SharedView(LocalView):
-    """Rows of this process for the cliques of a set; their number is that of all processes."""
+    """Rows of this process for the cliques of a set; their number counts all processes."""
 
     def __init__(self, sample: Any, name: str, clique: CliqueSet):
         super().__init__(sample, name, clique)
-        self._group = sample.settings.group
-        firsts = self._group.gathered((self.inputs.shape[0], self.inputs[:1]))
+        self._group = sample.group
+        firsts = self._group.gather((self.inputs.shape[0], self.inputs[:1]))
         self._counts = [count for count, _ in firsts]
         self.n_rows = sum(self._counts)
         self.first_row = next((row for count, row in firsts if count), self.inputs[:1])
 
-    def resolved(self, kernel: Kernel) -> Kernel:
+    def resolve_kernel(self, kernel: Kernel) -> Kernel:
         """Return the kernel with numbers for data-dependent rules."""
         everywhere = self._sample.everywhere
         if everywhere is not None:
-            return LocalView(everywhere, self._name, self._clique).resolved(kernel)
+            return LocalView(everywhere, self._name, self._clique).resolve_kernel(kernel)
         parts = [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]
-        if keeping := next((part for part in parts if part.keeps_rows), None):
+        if keeping := next((part for part in parts if part.should_keep_rows), None):
             raise ValueError(
                 f"{keeping!r} learns from all inputs of fit, which the workers have in parts: give it what it learns "
                 "from them, or pass lists"
@@ -56,7 +57,9 @@ class SharedView(LocalView):
         guess = kernel.resolve(signs * ones)
         if guess == kernel.resolve(2.0 * signs * ones):
             return guess
-        rules = (part for part in parts if part.follows_data and not type(part).__module__.startswith("kernelfields."))
+        rules = (
+            part for part in parts if part.depends_on_data and not type(part).__module__.startswith("kernelfields.")
+        )
         if ruled := next(rules, None):
             raise ValueError(
                 f"{ruled!r} reads its parameters off the data by a rule that needs all of them, and the workers have "
@@ -86,33 +89,44 @@ class SharedView(LocalView):
         rows = np.sort(random.permutation(self.n_rows)[:_SAMPLE])
         check_positive_semidefinite(kernel, self._rows_of_all(rows))
 
-    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
-        """Return an empty panel of candidates for a basis, the same in all processes; all inputs, if they are few."""
-        numbers, most = np.arange(self.n_rows), max(_MOST_CANDIDATES, 4 * capacity)
-        if self.n_rows > most:
-            numbers = np.sort(np.random.default_rng(0).choice(self.n_rows, most, replace=False))
-        self._sample.rows_of_all = self.n_rows
-        panel = self._sample.panel(self._name, self._clique, kernel, self._rows_of_all(numbers), capacity)
+    def panel(self, kernel: Kernel, basis: Basis, most: int | None) -> PanelCholesky:
+        """Return an empty panel of equal candidates in all processes; few inputs are all candidates.
+
+        ValueError for a basis that would need kernel values between inputs of several processes.
+        """
+        if isinstance(basis, Gradient | AllPoints):
+            kind = "all" if isinstance(basis, AllPoints) else "gradient"
+            raise ValueError(
+                f"basis={kind!r} of clique set {self._name!r} needs kernel values between all inputs, which workers do "
+                "not bring together: use basis='random-cholesky', or engine='threads'"
+            )
+        capacity = basis.capacity(most, self.n_rows)
+        numbers, most_candidates = np.arange(self.n_rows), max(_MOST_CANDIDATES, 4 * capacity)
+        if self.n_rows > most_candidates:
+            numbers = np.sort(np.random.default_rng(0).choice(self.n_rows, most_candidates, replace=False))
+        own = self._sample.own
+        own.rows_of_all = self.n_rows
+        panel = own.panel(self._name, self._clique, kernel, self._rows_of_all(numbers), capacity)
         panel.numbers = numbers
         return panel
 
     def _rows_of_all(self, numbers: np.ndarray) -> Matrix:
         """Return inputs of all processes by their rising numbers."""
-        parts = [part for part in self._group.gathered(self.inputs[self.own_rows(numbers)]) if part.shape[0]]
+        parts = [part for part in self._group.gather(self.inputs[self.own_rows(numbers)]) if part.shape[0]]
         if scipy.sparse.issparse(parts[0]):
             return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
         return np.concatenate(parts)
 
     def own_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the rows of this process among rows of all, given by number."""
+        """Return this process's rows among rows of all processes, given by index."""
         own = self._group.find_share(self._counts)
         return numbers[(numbers >= own.start) & (numbers < own.stop)] - own.start
 
 
-def agreed_subspace(group: Group, subspace: PivotSubspace) -> PivotSubspace:
+def agree_on_subspace(group: Group, subspace: PivotSubspace) -> PivotSubspace:
     """Return the subspace of the first process if rounding has led to different pivots."""
     mark = crc32(np.ascontiguousarray(np.diagonal(subspace.factor)).tobytes(), crc32(subspace.indices.tobytes()))
-    return subspace if len(set(group.gathered(mark))) == 1 else group.gathered(subspace)[0]
+    return subspace if len(set(group.gather(mark))) == 1 else group.gather(subspace)[0]
 
 
 def _squares(inputs: Matrix, weights: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -126,7 +140,7 @@ def _squares(inputs: Matrix, weights: np.ndarray, means: np.ndarray) -> np.ndarr
     return squares + (weights.sum() - stored) * np.square(means)
 
 
-def shared_support(
+def share_support(
     group: Group,
     features: Matrix | None,
     labellings: np.ndarray,
@@ -141,14 +155,14 @@ def shared_support(
     A pair whose total weight is below ``least`` is left out; ``weights`` (n,) are those of rows, None for ones.
     """
     weights = np.ones(len(labellings)) if weights is None else weights
-    if features is None:
+    if features is None or listed:
         width, pairs, amounts = 1, labellings.astype(np.int64), weights
     else:
         stored = scipy.sparse.csr_array(features)
         pairs = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
         width, amounts = stored.shape[1], stored.data * np.repeat(weights, np.diff(stored.indptr))
     keys, places = np.unique(pairs, return_inverse=True)
-    parts = group.gathered((keys, np.bincount(places, weights=amounts, minlength=len(keys))))
+    parts = group.gather((keys, np.bincount(places, weights=amounts, minlength=len(keys))))
     keys, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     if least > 0:
         keys = keys[np.bincount(places, weights=np.concatenate([part[1] for part in parts])) >= least]
