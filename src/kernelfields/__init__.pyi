@@ -26,10 +26,13 @@ from kernelfields.features.sequencewise import Sequencewise as Sequencewise
 from kernelfields.features.text import TextFeatures as TextFeatures
 from kernelfields.features.window_features import WindowFeatures as WindowFeatures
 from kernelfields.files import load as load, save as save
+from kernelfields.kernels.dot_product import Linear as Linear, Polynomial as Polynomial
+from kernelfields.kernels.forest import Forest as Forest
+from kernelfields.kernels.stationary import RBF as RBF, Laplacian as Laplacian, Matern as Matern
 from kernelfields.labelling.label_errors import find_label_errors as find_label_errors
 from kernelfields.labelling.ranking import rank_for_labelling as rank_for_labelling
 from kernelfields.models.partial import PartialLabels as PartialLabels
-from kernelfields.models.wrapped_field import field_of as field_of
+from kernelfields.models.wrapped_field import get_field as get_field
 from kernelfields.selection.field_search_cv import ChainCRFCV as ChainCRFCV, FieldSearchCV as FieldSearchCV
 from kernelfields.uncertainty.conformal_field import ConformalField as ConformalField
 

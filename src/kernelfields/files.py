@@ -1,8 +1,8 @@
 """Model files of every kind: ``save`` and ``load`` of estimators, and of pipelines that begin with words.
 
     model = make_pipeline(TextFeatures(), ChainCRF()).fit(words, y)
-    save(model, "names.kfm")
-    load("names.kfm").predict(words)
+    save(model, "names.safetensors")
+    load("names.safetensors").predict(words)
 
 Every estimator that a file may hold is imported here. Fails: TypeError naming the step that a file of data cannot
 hold; ModelFileError naming the file.
@@ -18,15 +18,15 @@ from sklearn.pipeline import Pipeline
 from kernelfields.annotators import AnnotatedCRF
 from kernelfields.estimators import ChainCRF
 from kernelfields.estimators.pipelines import describe_pipeline, rebuild_model
-from kernelfields.models.documents import read_document_of, write_document
+from kernelfields.models.documents import read_any_document, write_document
 from kernelfields.models.model_text import PIPELINE
-from kernelfields.models.stored import Functions, PathLike, StoredEstimator, known_kinds
+from kernelfields.models.stored import Functions, PathLike, StoredEstimator, kinds_by_name, known_kinds
 from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.uncertainty.calibrated_field import CalibratedField
 from kernelfields.uncertainty.conformal_field import ConformalField
 
 # Importing them has registered their kinds, and with ChainCRF those of all fields.
-assert {kind.kind for kind in (AnnotatedCRF, ChainCRF, CalibratedField, ConformalField)} <= set(known_kinds())
+assert set(kinds_by_name([AnnotatedCRF, ChainCRF, CalibratedField, ConformalField])) <= set(known_kinds())
 
 
 def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> None:
@@ -56,8 +56,8 @@ def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> No
     >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
     >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
     >>> from kernelfields import load, save
-    >>> save(crf, "weather.kfm")
-    >>> load("weather.kfm").predict([[[21.0], [10.0]]])
+    >>> save(crf, "weather.safetensors")
+    >>> load("weather.safetensors").predict([[[21.0], [10.0]]])
     [['sun', 'rain']]
     """
     if isinstance(model, Pipeline):
@@ -102,9 +102,9 @@ def load(path: PathLike, *, callables: Functions | None = None) -> Any:
     >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
     >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
     >>> from kernelfields import load
-    >>> crf.save("weather.kfm")
-    >>> type(load("weather.kfm")).__name__
+    >>> crf.save("weather.safetensors")
+    >>> type(load("weather.safetensors")).__name__
     'ChainCRF'
     """
     kinds = {kind: partial(rebuild_model, kind, callables=callables) for kind in (*known_kinds(), PIPELINE)}
-    return read_document_of(path, kinds)
+    return read_any_document(path, kinds)

@@ -5,7 +5,7 @@ import pytest
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.engines import threads
 from kernelfields.kernels import Linear, Polynomial
-from kernelfields.objective.likelihoods import likelihood
+from kernelfields.objective import datafit
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=30)
@@ -43,7 +43,7 @@ def test_an_outlier_does_not_blind_a_polynomial_field():
 
 
 def test_what_cannot_fit_in_memory_says_so_before_the_work_starts(monkeypatch):
-    for module in (threads, likelihood):
+    for module in (threads, datafit):
         monkeypatch.setattr(module, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"clique set 'node': features of .* Use rank=\d+ or less"):
         ChainCRF().fit(X, y)

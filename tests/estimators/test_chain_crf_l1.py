@@ -63,7 +63,7 @@ def test_the_optimum_satisfies_the_subgradient_conditions(name):
     settings = PENALTIES[name]
     crf = fit(**settings, tol=1e-8)
     l1, variance = settings["l1"], settings.get("prior_variance", 1.0)
-    edges = settings.get("edges", EdgeCliques()).filled(l1=l1, prior_variance=variance)
+    edges = settings.get("edges", EdgeCliques()).with_defaults(l1=l1, prior_variance=variance)
     penalties = {"node": (l1, variance), "edge": (edges.l1, edges.prior_variance)}
     zeros = {}
     for (key, (weight, s)), slopes, each in zip(penalties.items(), residual_sums(crf), crf.field_.terms, strict=True):

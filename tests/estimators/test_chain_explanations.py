@@ -151,7 +151,7 @@ def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
     subspace, scores = crf.basis_["node"], crf.field_.terms[0]
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
     explanation = crf.explain(X[1])
-    at_pivots = scores.in_labels(subspace.apply(subspace.pivots, scores.known))
+    at_pivots = scores.to_labellings(subspace.apply(subspace.pivots, scores.known))
     for t, each in enumerate(explanation.positions):
         (kernel,) = [term for term in each.contributions if term.kind == "kernel"]
         values = subspace.kernel(X[1][t : t + 1], subspace.pivots)[0]

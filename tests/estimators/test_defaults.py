@@ -125,9 +125,12 @@ class JudgedAlongPaths(Pilot):
         super().__init__(None, (1, 0), print)
         self.losses, self.temperature = losses, temperature
 
-    def _fit(self, settings, tried, number):
+    def _attempt(self, settings, number):
         loss = self.losses[settings["kernel"]].get(settings["prior_variance"], 3.0)
-        tried.judged.append(PositionLoss(loss, self.temperature, 0.5))
+        return PositionLoss(loss, self.temperature, 0.5)
+
+    def _judge(self, tried, attempt):
+        tried.judged.append(attempt)
 
 
 @pytest.mark.parametrize(("temperature", "chosen"), [(0.5, ("rbf", 100.0)), (2.0, ("linear", 1.0))])

@@ -34,7 +34,7 @@ from kernelfields import (
 )
 from kernelfields.basis import GreedyCholesky, RandomCholesky
 from kernelfields.data import Constraints, DurationCliques, LabelSymmetry
-from kernelfields.estimators import LabelShares, StructureSearch
+from kernelfields.estimators import LabelShares
 from kernelfields.inference import LoopyBelief
 from kernelfields.kernels import RBF, Linear, Matern, Polynomial
 from tests.samples import labelled_instances, labelled_sequences
@@ -120,7 +120,6 @@ def by_product(a, b):
 
 
 SETS = [NodeCliques(RBF(0.3), rank=8), EdgeCliques(), StartCliques(), SkipCliques(lag=2)]
-SEARCH = StructureSearch([SkipCliques(lag=2)], threshold=0.0, validation=0.0)
 DURATIONS = DurationCliques(Matern(1.5), shared=True)
 SHARES = PartialLabels(expectations=[LabelShares({0: 0.5})])
 CASES = {
@@ -146,7 +145,6 @@ CASES = {
     "observed": (ChainCRF("linear", support="observed", **QUICK), both(named)),
     "cliques": (ChainCRF(cliques=SETS, **QUICK), (A, B)),
     "n-grams": (ChainCRF(cliques=[NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=3)], **QUICK), (A, B)),
-    "structure": (ChainCRF("linear", cliques=SEARCH, **QUICK), (A, B)),
     "dictionary": (ChainCRF("linear", allowed=LabelDictionary("word", min_count=1), **QUICK), both(spelled)),
     "constraints": (ChainCRF("linear", constraints={"transitions": DOWN}, **QUICK), both(decreasing)),
     "constraints, a set": (ChainCRF("linear", constraints=set(DOWN), **QUICK), both(decreasing)),
@@ -169,8 +167,8 @@ CASES = {
     "weighted": (KernelClassifier("linear", bias=False, class_weight="balanced", **QUICK), both(rows)),
     "several labels": (MultiLabelCRF("rbf", rank=12, **QUICK), both(instances)),
     "pairs": (MultiLabelCRF("linear", label_graph=[(0, 1)], edges=EdgeCliques("linear"), **QUICK), both(instances)),
-    "pairs that are learnt": (
-        MultiLabelCRF("linear", label_graph="learn", bias_prior_variance=None, decision="f1", **QUICK),
+    "a tree of pairs": (
+        MultiLabelCRF("linear", label_graph="tree", bias_prior_variance=None, decision="f1", **QUICK),
         both(instances),
     ),
     "frame": (FrameCRF(ChainCRF("linear", warm_start=True, **QUICK)), both(table)),

@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, SkipCliques
 from kernelfields.data import Graphs, OrderCliques
 from kernelfields.inference import FamilySpec, Potentials
-from kernelfields.objective import likelihood_of
+from kernelfields.objective import choose_likelihood
 from tests.samples import design_of, labelled_sequences, random_chains
 
 TIGHT = {"tol": 1e-9, "max_iter": 1000, "random_state": 0}
@@ -48,7 +48,7 @@ def test_a_group_without_factors_adds_nothing_to_a_likelihood(features):
     chains, rng = random_chains((3, 1, 4), weighted=True), np.random.default_rng(0)
     graphs = Graphs.from_chains(chains, lags=(5,))
     far = design_of("far", features, positions=np.empty(0, np.int64), labels_per_clique=2, n_labels=3, group="lag5")
-    likelihood = likelihood_of(graphs, [far], FamilySpec("graph", 3))
+    likelihood = choose_likelihood(graphs, [far], FamilySpec("graph", 3))
     node = rng.normal(size=(8, 3))
     evaluation = likelihood.evaluate(Potentials(node, likelihood.family.zeros().tables))
     scores, weights, places = log_softmax(node, axis=1), chains.position_weights, np.arange(8)

@@ -6,7 +6,7 @@ import pytest
 from kernelfields import GraphCRF
 from kernelfields.data import grid_edges
 from kernelfields.inference import EDGE, Potentials, plan_inference
-from kernelfields.models import starts
+from kernelfields.models import cheaper_fits
 from kernelfields.numerics import Workers
 from kernelfields.objective import PartialLikelihood
 from kernelfields.objective.clique_curvature import correlated_cliques
@@ -45,7 +45,7 @@ def test_the_duration_is_estimated_before_the_fit(monkeypatch, capsys):
     graph, y, _ = labelled_grid()
     crf = GraphCRF(inference="trw", verbose=1, random_state=0)
     assert "the fit about" not in (crf.fit([graph], [y]), capsys.readouterr())[1].err, "it is over soon"
-    monkeypatch.setattr(starts, "_SOON", 0.0)
+    monkeypatch.setattr(cheaper_fits, "_SOON", 0.0)
     shown = (crf.fit([graph], [y]), capsys.readouterr())[1].err
     assert shown.index("the fit about") < shown.index("iteration")
 
@@ -69,22 +69,22 @@ def test_cliques_with_a_common_node_count_together():
         group = EDGE
 
     for members, expected in ((star, (25 + 5) / 2), (path, 5)):
-        plan = plan_inference([0, 6], [members], 2, "trw").named([EDGE], [EDGE])
+        plan = plan_inference([0, 6], [members], 2, "trw").with_names([EDGE], [EDGE])
         assert correlated_cliques(plan, Edges, 5) == expected
-        assert correlated_cliques(plan_inference([0, 6], [members], 2).named([EDGE], [EDGE]), Edges, 5) == 5
+        assert correlated_cliques(plan_inference([0, 6], [members], 2).with_names([EDGE], [EDGE]), Edges, 5) == 5
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_free_and_known_labels_are_inferred_side_by_side(n_jobs):
     (_, edges), _, labels = labelled_grid()
     random = np.random.default_rng(0)
-    family = plan_inference([0, len(labels)], [edges], 2, "trw").named([EDGE], [EDGE])
-    assert family.on_one_thread
+    family = plan_inference([0, len(labels)], [edges], 2, "trw").with_names([EDGE], [EDGE])
+    assert family.is_single_threaded
     log_weights = np.zeros((len(labels), 2))
     log_weights[::2, 1] = -np.inf
     likelihood = PartialLikelihood(family, log_weights, np.ones(1), Workers(n_jobs))
     potentials = Potentials(random.normal(size=(len(labels), 2)), {EDGE: random.normal(size=(1, 2, 2))})
     found = likelihood.evaluate(potentials)
-    free, known = (each.at(potentials) for each in (family, family.given(log_weights)))
+    free, known = (each.distribution(potentials) for each in (family, family.condition(log_weights)))
     assert found.value == pytest.approx(float(free.log_partition[0] - known.log_partition[0]), rel=1e-9)
     np.testing.assert_allclose(found.residual.node, free.mean().node - known.mean().node, atol=1e-5)

@@ -9,13 +9,14 @@ from kernelfields import (
     RingCRF,
     SegmentCRF,
 )
-from kernelfields.data.label_dictionary import words_of
+from kernelfields.data.label_dictionary import read_words
+from kernelfields.estimators.kept_field import check_parameters
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.inference.chain.scored_steps import should_list_steps
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
-from kernelfields.objective.designs.pairs import PairLayout, PairScorer
-from kernelfields.objective.likelihoods.fused import fused_passes_of
+from kernelfields.objective.designs.supports import PairLayout, PairScorer
+from kernelfields.objective.likelihoods.fused import choose_fused_passes
 from kernelfields.objective.likelihoods.lists import ListPasses
 from kernelfields.objective.stochastic import dual_ascent
 
@@ -78,7 +79,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     data = fitted.structure.read_training(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
-    passes = fused_passes_of(datafit)
+    passes = choose_fused_passes(datafit)
     assert isinstance(passes, ListPasses)
     assert (passes._steps.blocks is not None) == listed
     parts = [term.known for term in fitted.field_.terms]
@@ -100,7 +101,7 @@ def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     assert dual_ascent(datafit.likelihood, datafit.designs, passes=1) is None
     ascent = dual_ascent(datafit.likelihood, datafit.designs, passes=144)
     posterior = LogPosterior(datafit)
-    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
+    reached = posterior.make_point(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
     assert ascent.value == pytest.approx(reached, rel=0.15)
     assert reached < 0.9 * posterior.datafit.likelihood.value_at_zero
 
@@ -135,20 +136,20 @@ class TestDictionary:
             "word", min_count=10_000, unknown=["t01", "t03"], entries={"w0": ["t02"], "new": ["t05"]}
         )
         crf = ChainCRF("linear", allowed=rule, **SETTINGS, max_iter=1)
-        crf.check_parameters()
+        check_parameters(crf)
         reader, chains, classes = crf.structure.learn(X, y, None)
         places = classes.tolist().index
         assert reader.limits[0].labels_of("w9").tolist() == [places("t01"), places("t03")]
         assert reader.limits[0].labels_of("new").tolist() == [places("t05")]
         assert places("t02") in reader.limits[0].labels_of("w0")
-        assert chains.allowed.within(chains.labels).all()
+        assert chains.allowed.is_allowed(chains.labels).all()
 
     def test_feature_strings_and_columns(self):
         X = [[["word=a", "x"], ["y"]], [["word=b"]]]
         crf = ChainCRF("linear", allowed=LabelDictionary("word=", min_count=1), **SETTINGS, max_iter=1)
         _, chains, _ = crf.structure.learn(X, [["p", "q"], ["q"]], None)
         assert np.diff(chains.allowed.begin).tolist() == [1, 2, 1]
-        assert words_of(X, chains, "word=") == ["word=a", None, "word=b"]
+        assert read_words(X, chains, "word=") == ["word=a", None, "word=b"]
         arrays = [np.array([[1.0, 0.5], [2.0, 0.1]]), np.array([[1.0, 0.3]])]
         crf = ChainCRF("rbf", allowed=LabelDictionary(0, min_count=1), prior_variance=1.0)
         _, chains, _ = crf.structure.learn(arrays, [["p", "q"], ["p"]], None)

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, Constraints, FrameCRF, SegmentCRF
 from kernelfields.data.constraints import find_scheme
-from kernelfields.data.spans import mended_labels
+from kernelfields.data.spans import rewrite_labels
 
 WARNING = r"labels? of y breaks? the scheme 'bio' and (is|are) mended"
 FIT = {"prior_variance": 1.0, "random_state": 0}
@@ -28,7 +28,7 @@ def broken(n_sequences=30, seed=0):
 
 
 X, y = broken()
-MENDED, CHANGED = mended_labels(y, find_scheme("bio"))
+MENDED, CHANGED = rewrite_labels(y, find_scheme("bio"))
 KINDS = {
     "chain": ChainCRF("linear", constraints="bio", **FIT),
     "segments": SegmentCRF("linear", constraints=Constraints(scheme="bio"), **FIT),
@@ -73,7 +73,7 @@ def test_a_type_that_never_begins_with_b_gets_its_label():
 
 def test_labels_beside_unknown_ones_may_go_on():
     given = [[None if t % 3 == 0 else label for t, label in enumerate(labels)] for labels in y]
-    mended, changed = mended_labels(given, find_scheme("bio"))
+    mended, changed = rewrite_labels(given, find_scheme("bio"))
     assert changed
     field = ChainCRF("linear", constraints="bio", tol=1e-6, **FIT)
     with pytest.warns(UserWarning, match=WARNING):

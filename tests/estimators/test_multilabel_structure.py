@@ -1,4 +1,4 @@
-"""MultiLabelCRF(label_graph="learn"): pairs that depend on each other are found; gains keep to their bounds."""
+"""StructureSearch(MultiLabelCRF()): pairs that depend on each other are found; gains keep to their bounds."""
 
 import itertools
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import MultiLabelCRF
-from kernelfields.estimators import StructureSearch
 from kernelfields.inference.graph_families import has_exact_labels
+from kernelfields.selection import StructureSearch
 
 
 def dependent(seed=0, n_instances=400):
@@ -23,7 +23,7 @@ def dependent(seed=0, n_instances=400):
 @pytest.mark.slow
 def test_the_true_pairs_are_learnt():
     X, Y = dependent()
-    crf = MultiLabelCRF("linear", label_graph="learn", random_state=0).fit(X[:300], Y[:300])
+    crf = StructureSearch(MultiLabelCRF("linear", random_state=0)).fit(X[:300], Y[:300])
     assert {(0, 1), (2, 3)} <= set(crf.label_edges_)
     assert {crf.structure_path_.steps[1].added[0], crf.structure_path_.steps[2].added[0]} == {
         "pair 0 ~ 1",
@@ -39,16 +39,15 @@ def test_the_true_pairs_are_learnt():
 @pytest.mark.parametrize("seed", range(3))
 def test_no_pair_brings_more_than_its_bound(seed):
     X, Y = dependent(seed, 80)
-    search = StructureSearch(max_additions=10, threshold=0.0, validation=0.0)
-    path = MultiLabelCRF("rbf", rank=20, label_graph=search, random_state=0).fit(X, Y).structure_path_
+    crf = MultiLabelCRF("rbf", rank=20, random_state=0)
+    path = StructureSearch(crf, max_additions=10, threshold=0.0, validation=0.0).fit(X, Y).structure_path_
     assert len(path.added) == 10
     assert all(step.gain <= step.bound + 1e-9 for step in path.steps[1:])
 
 
 def test_candidates_may_be_named_and_the_choice_is_saved(tmp_path):
     X, Y = dependent()
-    search = StructureSearch([(0, 1), (0, 4)], validation=0.3)
-    crf = MultiLabelCRF("linear", label_graph=search, random_state=0).fit(X, Y)
+    crf = StructureSearch(MultiLabelCRF("linear", random_state=0), [(0, 1), (0, 4)], validation=0.3).fit(X, Y)
     assert (0, 1) in crf.label_edges_
     assert set(crf.label_edges_) <= {(0, 1), (0, 4)}
     crf.save(tmp_path / "model")
@@ -59,8 +58,8 @@ def test_candidates_may_be_named_and_the_choice_is_saved(tmp_path):
 
 def test_what_was_added_at_once_is_taken_back_by_halves_and_printed():
     X, Y = dependent(0, 80)
-    search = StructureSearch(threshold=0.0, max_additions=10)
-    path = MultiLabelCRF("rbf", rank=20, label_graph=search, random_state=0).fit(X, Y).structure_path_
+    crf = MultiLabelCRF("rbf", rank=20, random_state=0)
+    path = StructureSearch(crf, threshold=0.0, max_additions=10).fit(X, Y).structure_path_
     size = 1
     for step in path.steps[1:]:
         assert len(step.added) <= size
@@ -85,8 +84,12 @@ def test_a_search_keeps_the_graph_of_many_labels_narrow():
 def test_bad_searches_are_named():
     X, Y = dependent(0, 30)
     with pytest.raises(ValueError, match="cannot be split"):
-        MultiLabelCRF("linear", label_graph=StructureSearch(validation=0.001)).fit(X, Y)
-    with pytest.raises(ValueError, match="joins label 1 with itself"):
-        MultiLabelCRF("linear", label_graph=StructureSearch([(1, 1)])).fit(X, Y)
+        StructureSearch(MultiLabelCRF("linear"), validation=0.001).fit(X, Y)
+    with pytest.raises(ValueError, match=r"candidates\[0\] joins label 1 with itself"):
+        StructureSearch(MultiLabelCRF("linear"), [(1, 1)]).fit(X, Y)
+    with pytest.raises(TypeError, match="candidates must be a list of pairs of labels"):
+        StructureSearch(MultiLabelCRF("linear"), "all").fit(X, Y)
+    with pytest.raises(ValueError, match=r"a list of pairs, such as .*StructureSearch chooses, got"):
+        MultiLabelCRF("linear", label_graph="learn").fit(X, Y)
     with pytest.raises(ValueError, match="needs exact inference"):
-        MultiLabelCRF("linear", label_graph="learn", inference="trw", random_state=0).fit(X, Y)
+        StructureSearch(MultiLabelCRF("linear", inference="trw", random_state=0)).fit(X, Y)

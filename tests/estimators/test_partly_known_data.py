@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SkipCliques
-from kernelfields.estimators import StructureSearch
 from kernelfields.models.label_graph import mutual_information
+from kernelfields.selection import StructureSearch
 from tests.samples import as_words, labelled_sequences
 
 
@@ -87,10 +87,10 @@ def test_what_needs_every_label_says_so(tagged):
     with pytest.raises(ValueError, match="need a label at every position"):
         ChainCRF("linear", prior_variance=1.0).fit(X, known, optimize="evidence")
     with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
-        ChainCRF("linear", prior_variance=1.0, cliques=StructureSearch([SkipCliques()])).fit(X, known)
+        StructureSearch(ChainCRF("linear", prior_variance=1.0), [SkipCliques()]).fit(X, known)
     table = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
-        MultiLabelCRF("linear", prior_variance=1.0, label_graph="learn").fit(np.eye(4), table)
+        StructureSearch(MultiLabelCRF("linear", prior_variance=1.0)).fit(np.eye(4), table)
 
 
 def test_the_tree_of_labels_is_counted_where_both_are_known():

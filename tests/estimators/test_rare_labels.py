@@ -7,7 +7,12 @@ import pytest
 from sklearn.metrics import f1_score
 
 from kernelfields import ChainCRF, NodeCliques
-from kernelfields.estimators.rare_labels import above_thresholds, half_largest_f1, rare_thresholds
+from kernelfields.estimators.rare_labels import (
+    choose_by_thresholds,
+    choose_thresholds,
+    compute_mean_f1,
+    half_largest_f1,
+)
 from kernelfields.serving import ServingError, load_chain
 
 
@@ -35,7 +40,7 @@ def by_thresholds():
 
 def test_a_rare_label_that_is_never_predicted_is_named_with_what_to_do():
     with pytest.warns(
-        UserWarning, match=r"never predicted .*'event' \(2\.\d% of the positions\)\. decode='f1'"
+        UserWarning, match=r"almost never found .*'event' \(2\.\d% of the positions\)\. decode='f1'"
     ) as told:
         crf = ChainCRF("linear", random_state=0).fit(*TRAIN)
     assert crf.thresholds_ == {}
@@ -81,10 +86,63 @@ def test_half_the_largest_f1_is_that_of_all_thresholds():
 def test_the_largest_factor_above_a_threshold_wins():
     marginals = np.array([[0.7, 0.2, 0.1], [0.7, 0.1, 0.2], [0.9, 0.06, 0.04], [0.5, 0.25, 0.25]])
     thresholds = np.array([1.0, 0.15, 0.1])
-    assert above_thresholds(marginals, thresholds).tolist() == [1, 2, 0, 2]
-    assert above_thresholds(marginals, np.ones(3)).tolist() == [0, 0, 0, 0]
-    found = rare_thresholds(marginals, np.array([0, 1, 0, 0]), np.ones(4), np.array([1]))
-    assert found.tolist() == [1.0, half_largest_f1(marginals[:, 1], np.array([0, 1, 0, 0]), np.ones(4)), 1.0]
+    assert choose_by_thresholds(marginals, thresholds).tolist() == [1, 2, 0, 2]
+    assert choose_by_thresholds(marginals, np.ones(3)).tolist() == [0, 0, 0, 0]
+
+
+def test_a_label_has_a_threshold_if_the_mean_f1_rises_by_it():
+    random = np.random.default_rng(5)
+    labels = random.choice(3, size=400, p=[0.7, 0.2, 0.1])
+    marginals = random.dirichlet([4.0, 1.5, 0.8], size=400)
+    marginals[np.arange(400), labels] += 0.15
+    marginals /= marginals.sum(axis=1, keepdims=True)
+    weights = random.integers(1, 4, size=400).astype(float)
+
+    def plain(thresholds):
+        predicted = choose_by_thresholds(marginals, np.array(thresholds))
+        assert compute_mean_f1(labels, predicted, weights, 3) == pytest.approx(
+            f1_score(labels, predicted, average="macro", sample_weight=weights)
+        )
+        return compute_mean_f1(labels, predicted, weights, 3)
+
+    found = choose_thresholds(marginals, labels, weights, np.array([2, 1])).tolist()
+    own = [1.0, *(half_largest_f1(marginals[:, label], labels == label, weights) for label in (1, 2))]
+    assert plain(own) > plain([1.0, 1.0, own[2]]) > plain([1.0, 1.0, 1.0])
+    assert found == own
+    # Of labels that are certain every threshold is the same.
+    certain = np.eye(3)[labels]
+    assert choose_thresholds(certain, labels, weights, np.array([2, 1])).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_quantile_is_the_threshold_where_probabilities_are_too_high_for_half_the_largest_f1():
+    labels = np.repeat([0, 1], [90, 10])
+    chances = 0.3 + 0.001 * np.arange(100)
+    marginals = np.column_stack([1.0 - chances, chances])
+    assert half_largest_f1(chances, labels == 1, np.ones(100)) == 0.5
+    marginals[40:50] = [0.6, 0.4]
+    chances = marginals[:, 1]
+    half = half_largest_f1(chances, labels == 1, np.ones(100))
+    found = choose_thresholds(marginals, labels, np.ones(100), np.array([1]))
+    assert found[1] < 0.5
+    assert found[1] != half
+    assert f1_score(labels, choose_by_thresholds(marginals, found)) > 0.6
+
+
+def anomalies(seed, n_sequences=40, length=60):
+    """Sequences of which one position in eight is an anomaly that its input hardly shows."""
+    random = np.random.default_rng(seed)
+    y = [np.where(random.random(length) < 0.12, "anomaly", "normal") for _ in range(n_sequences)]
+    return [((labels == "anomaly") * 0.5 + random.normal(size=length))[:, None] for labels in y], y
+
+
+def test_labels_of_more_than_one_position_in_twenty_are_named_and_found():
+    X, y = anomalies(0)
+    with pytest.warns(UserWarning, match=r"almost never found .*'anomaly' \(1[12]\.\d% of the positions\)"):
+        ChainCRF("linear", random_state=0).fit(X, y)
+    crf = ChainCRF("linear", decode="f1", random_state=0).fit(X, y)
+    assert list(crf.thresholds_) == ["anomaly"]
+    X, y = anomalies(1)
+    assert f1_score(np.concatenate(y), np.concatenate(crf.predict(X)), pos_label="anomaly") > 0.25
 
 
 def test_thresholds_go_with_their_labels_when_a_batch_brings_another():

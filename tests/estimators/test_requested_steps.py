@@ -51,7 +51,7 @@ class Notebook(StepCallback):
     def end(self, estimator):
         self.seen.append(estimator.classes_.tolist())
 
-    def stand_in(self, send):
+    def worker_callback(self, send):
         return self
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, RingCRF, SkipCliques, StartCliques
-from kernelfields.estimators import StructureSearch
+from kernelfields.selection import StructureSearch
 
 LENGTHS = (1, 2, 3, 5, 6) * 6
 FIELDS = {
@@ -76,12 +76,8 @@ def test_what_has_no_meaning_for_rings_is_refused(sample, fitted):
 
 
 def test_a_search_for_cliques_finds_no_ends(sample):
-    learnt = RingCRF(
-        "linear",
-        cliques=StructureSearch([StartCliques(), EndCliques(), SkipCliques(lag=2)]),
-        prior_variance=1.0,
-        random_state=0,
-    ).fit(*sample)
+    ring = RingCRF("linear", prior_variance=1.0, random_state=0)
+    learnt = StructureSearch(ring, [StartCliques(), EndCliques(), SkipCliques(lag=2)]).fit(*sample)
     assert not {"start", "end"} & set(learnt.coef_)
     bounds = [step.bounds for step in learnt.structure_path_.steps]
     assert all(bound.get(name, 0.0) == 0.0 for bound in bounds for name in ("start", "end"))

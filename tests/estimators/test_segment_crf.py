@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, SegmentCRF
 from kernelfields.data import DurationCliques
-from kernelfields.data.segments import begins_of, read_segments
+from kernelfields.data.segments import find_begins, read_segments
 from kernelfields.models.build import name_cliques
 from tests.samples import labelled_sequences
 
@@ -41,7 +41,7 @@ def test_labels_written_as_segments(fitted):
 
 
 def _as_segments(y):
-    begins = np.flatnonzero(begins_of(y, np.array([0, len(y)]))).tolist()
+    begins = np.flatnonzero(find_begins(y, np.array([0, len(y)]))).tolist()
     return [(b, e, int(y[b])) for b, e in zip(begins, [*begins[1:], len(y)], strict=True)]
 
 

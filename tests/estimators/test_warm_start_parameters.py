@@ -102,7 +102,8 @@ FIELDS = {
         (X, Y),
         (X2, Y2),
         OF_SEQUENCES
-        | {"durations": (REFUSED, DurationCliques("linear", shared=True)), "max_duration": 7, "repeats": True},
+        | {"durations": (REFUSED, DurationCliques("linear", shared=True)), "max_duration": 7, "repeats": True}
+        | {"min_duration": {0: 1, 1: 1}},
     ),
     "GraphCRF": (
         GraphCRF("linear", neighbours=False, **TIGHT),

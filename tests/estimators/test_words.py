@@ -27,14 +27,15 @@ from kernelfields import (
     Sequencewise,
     TextFeatures,
     evaluate,
-    field_of,
     find_label_errors,
+    get_field,
     rank_for_labelling,
 )
 from kernelfields.compat import CRF
 from kernelfields.estimators.answers import share_of_fit
 from kernelfields.features import SequenceUnion
-from kernelfields.models.wrapped_field import opened
+from kernelfields.models.stored import kinds_by_name
+from kernelfields.models.wrapped_field import unwrap_pipeline
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 PATTERNS = [
@@ -45,7 +46,7 @@ PATTERNS = [
 ]
 X = [words for words, _ in PATTERNS] * 5
 Y = [labels for _, labels in PATTERNS] * 5
-FIELDS = {kind.kind: kind for kind in (ChainCRF, RingCRF, SegmentCRF)}
+FIELDS = kinds_by_name((ChainCRF, RingCRF, SegmentCRF))
 
 
 def test_words_are_read_as_by_a_pipeline_of_text_features():
@@ -106,7 +107,7 @@ def test_features_that_cannot_be_used():
 
 
 CLASSES = ["name" if "B-P" in labels else "none" for labels in Y]
-LABELLERS = {kind.kind: (kind, Y) for kind in FIELDS.values()} | {"SequenceClassifier": (SequenceClassifier, CLASSES)}
+LABELLERS = {name: (kind, Y) for name, kind in FIELDS.items()} | {"SequenceClassifier": (SequenceClassifier, CLASSES)}
 SPLIT = "sequence 0 is .*split texts into lists of words"
 WRONG_INPUTS = {
     "texts": ([" ".join(words) for words in X], SPLIT),
@@ -331,9 +332,9 @@ OF_PIPELINES = {
 @pytest.mark.parametrize("name", OF_PIPELINES)
 def test_the_field_of_a_pipeline_takes_what_the_pipeline_takes(name):
     pipeline = clone(OF_PIPELINES[name]).fit(X, Y)
-    field = field_of(pipeline)
+    field = get_field(pipeline)
     assert [list(own) for own in field.predict(X)] == [list(own) for own in pipeline.predict(X)]
-    inner, made = opened(pipeline, X)
+    inner, made = unwrap_pipeline(pipeline, X)
     assert [entity[:4] for entity in field.predict_entities(X)[1]] == [
         entity[:4] for entity in inner.predict_entities(made)[1]
     ]
@@ -344,10 +345,10 @@ def test_the_field_of_a_pipeline_takes_what_the_pipeline_takes(name):
 
 
 def test_the_field_of_a_pipeline_is_kept_in_files(tmp_path):
-    field = field_of(make_pipeline(TextFeatures(), ChainCRF(random_state=0)).fit(X, Y))
+    field = get_field(make_pipeline(TextFeatures(), ChainCRF(random_state=0)).fit(X, Y))
     again = kernelfields.load(saved(field, tmp_path))
     assert again.predict(X) == field.predict(X) == clone(field).fit(X, Y).predict(X)
-    classes = field_of(make_pipeline(TextFeatures(), SequenceClassifier(random_state=0)).fit(X, CLASSES))
+    classes = get_field(make_pipeline(TextFeatures(), SequenceClassifier(random_state=0)).fit(X, CLASSES))
     again = kernelfields.load(saved(classes, tmp_path))
     np.testing.assert_array_equal(again.predict_proba(X), classes.predict_proba(X))
 
@@ -356,15 +357,15 @@ def test_fields_of_rows_and_what_has_no_field():
     rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 50.0, 3.0]
     above = rows[:, 0] > 0
     pipeline = make_pipeline(StandardScaler(), KernelClassifier("linear", prior_variance=1.0)).fit(rows, above)
-    np.testing.assert_array_equal(field_of(pipeline).predict_proba(rows), pipeline.predict_proba(rows))
-    assert field_of(pipeline[-1]) is pipeline[-1]
+    np.testing.assert_array_equal(get_field(pipeline).predict_proba(rows), pipeline.predict_proba(rows))
+    assert get_field(pipeline[-1]) is pipeline[-1]
     with pytest.raises(NotFittedError):
-        field_of(make_pipeline(TextFeatures(), ChainCRF()))
+        get_field(make_pipeline(TextFeatures(), ChainCRF()))
     with pytest.raises(TypeError, match="model must be a fitted estimator of kernelfields, or a pipeline"):
-        field_of(make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, above))
+        get_field(make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, above))
     density = make_pipeline(StandardScaler(), ExponentialFamilyDensity()).fit(rows[:, :1])
     with pytest.raises(TypeError, match=r"ask it with pipeline\[:-1\].transform"):
-        field_of(density)
+        get_field(density)
 
 
 def test_graphs_of_onnx_take_what_is_made_of_words(tmp_path):
@@ -391,7 +392,7 @@ def test_the_component_of_spacy_takes_models_of_words(kind, tmp_path):
     nlp.add_pipe("kernelfields", config={"model": str(tmp_path / "names.kfm")})
     (doc,) = nlp.pipe(["Bob Smith runs to  Rome"])
     assert [(span.text, span.label_) for span in doc.ents] == [("Bob Smith", "P"), ("Rome", "L")]
-    expected = field_of(model).predict_entities([X[1]])[0]
+    expected = get_field(model).predict_entities([X[1]])[0]
     np.testing.assert_allclose([span._.probability for span in doc.ents], [each.probability for each in expected])
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp")("Bob Smith runs to Rome")

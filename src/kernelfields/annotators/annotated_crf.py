@@ -20,30 +20,33 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import CrossFitting
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
-from kernelfields.data.given_labels import stated_labels
-from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
+from kernelfields.data.given_labels import resolve_partial_labels
+from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, has_words, is_feature_sequences
 from kernelfields.engines.choice import refuse_collections
-from kernelfields.estimators.answering.formats import ByItem
+from kernelfields.estimators.answering.decisions import resolve_decision
+from kernelfields.estimators.answering.formats import ByItem, get_answer_format
+from kernelfields.estimators.answering.lengths import cut_by_lengths
+from kernelfields.estimators.base import fit_in_steps
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.going_on import note_parameters
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.ring_crf import RingCRF
-from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.estimators.workers import distribute_method
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
-from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.models.stored import Functions, StoredEstimator, describe_stored, kinds_by_name
 from kernelfields.models.wrapped_field import (
     FITTED,
     OF_LABELS,
     OF_PROBABILITIES,
     WrappedField,
     besides,
-    passes_on,
-    refuses,
+    forward_questions,
+    refuse_questions,
 )
 from kernelfields.numerics.parameters import (
     attribute,
@@ -51,14 +54,14 @@ from kernelfields.numerics.parameters import (
     check_declared,
     check_penalty,
     declares_parameters,
+    get_open_parameters,
     is_auto,
     is_real,
     is_whole,
-    left_open,
     or_auto,
     parameter,
-    settle,
-    settled,
+    resolve_open,
+    set_open_parameters,
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_array
 from kernelfields.numerics.threads import Workers
@@ -75,7 +78,7 @@ _SET_FOR_THE_FIT = ("partial_labels", "engine", "support", "l1")
 _FOLDS, _FEW_FOLDS, _MANY_POSITIONS = 5, 2, 20_000
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
-_KINDS: dict[str, type[Annotated]] = {kind.kind: kind for kind in (ChainCRF, RingCRF, GraphCRF, KernelClassifier)}
+_KINDS: dict[str, type[Annotated]] = kinds_by_name((ChainCRF, RingCRF, GraphCRF, KernelClassifier))
 
 
 def _check_prior(value: object, name: str) -> None:
@@ -92,8 +95,8 @@ def _check_cv(value: object, name: str) -> None:
         )
 
 
-@refuses(**dict.fromkeys(_OF_KNOWN_LABELS, "labels are not known here, and estimated with the confusions"))
-@passes_on(*_OF_THE_FIELD, *besides(FITTED, *_OWN), like=(ChainCRF, KernelClassifier))
+@refuse_questions(**dict.fromkeys(_OF_KNOWN_LABELS, "labels are not known here, and estimated with the confusions"))
+@forward_questions(*_OF_THE_FIELD, *besides(FITTED, *_OWN), like=(ChainCRF, KernelClassifier))
 @declares_parameters
 class AnnotatedCRF(WrappedField, StoredEstimator):
     """Fit a field and the confusion matrices of annotators together.
@@ -156,7 +159,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     Bob
     """
 
-    kind = "AnnotatedCRF"
+    _kind = "AnnotatedCRF"
 
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
@@ -166,9 +169,15 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     estimator_: Annotated = attribute()
 
-    @runs_on_workers
+    @distribute_method
     def fit(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
     ) -> Self:
         """Fit the field and the confusions to the labels of annotators.
 
@@ -183,6 +192,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
             One weight for each sequence, graph or row.
         groups : array (n_items,) or None, default None
             The document, or the like, of each item: folds do not cut them.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for the estimator.
 
         Returns
         -------
@@ -205,8 +216,10 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
         elsewhere = "labels of annotators are read in this process: pass lists; engine='dask' cuts them up"
         refuse_collections(X, y, error=ValueError(elsewhere))
-        usual = stated_labels(field.partial_labels)
-        if usual.expects_shares:
+        if lengths is not None:
+            X, y = cut_by_lengths(get_answer_format(field), X, y, lengths)
+        usual = resolve_partial_labels(field.partial_labels)
+        if usual.has_expected_shares:
             raise ValueError("annotators are fitted without expectations: leave them out")
         single = is_classifier(field)
         annotations = read_annotations(y, single=single, classes=usual.classes)
@@ -219,17 +232,17 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
         start = confusions.log_consensus(weights)
-        cv = settled(self.cv, _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS)
+        cv = resolve_open(self.cv, _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS)
         folds = self._assign_folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
         rounds = CrossFitting(confusions, self.max_steps, folds, self.tol)
         field.partial_labels = PartialLabels(classes=annotations.classes.tolist())
-        field.engine = settled(field.engine, "threads")
-        named = is_feature_sequences(X) or (isinstance(field, ChainCRF) and is_auto(field.features) and holds_words(X))
-        if named and "support" in left_open(field):
+        field.engine = resolve_open(field.engine, "threads")
+        named = is_feature_sequences(X) or (isinstance(field, ChainCRF) and is_auto(field.features) and has_words(X))
+        if named and "support" in get_open_parameters(field):
             # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
-            settle(field, {"support": "observed", "l1": 0.0})
+            set_open_parameters(field, {"support": "observed", "l1": 0.0})
         try:
-            field.fit_in_steps(X, Presumed(annotations, start), sample_weight, steps=[rounds])
+            fit_in_steps(field, X, Presumed(annotations, start), sample_weight, steps=[rounds])
         finally:
             for name, value in given.items():
                 setattr(field, name, value)
@@ -239,8 +252,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
         self.label_changes_ = np.array(rounds.changes)
-        best = rounds.best if field.decision_rule.decision(field, None).jointly else rounds.marginals.argmax(axis=1)
-        self.consensus_ = field.answer_format.arrange([(annotations, self.classes_[best])])
+        best = rounds.best if resolve_decision(field).jointly else rounds.marginals.argmax(axis=1)
+        self.consensus_ = get_answer_format(field).arrange_labels([(annotations, self.classes_[best])])
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warn_user(
                 f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
@@ -252,7 +265,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _set_fitted(
         self, field: Annotated, names: list, matrices: np.ndarray, n_labelled: np.ndarray, shares: np.ndarray
     ) -> None:
-        """Set the fitted attributes; ``n_labelled`` (R,) counts positions, ``shares`` (L,) are those of labels."""
+        """Set the fitted attributes from counts of labelled positions ``n_labelled`` (R,) and shares of labels (L,)."""
         self.estimator_ = field
         self.annotators_ = names
         self.confusions_ = dict(zip(names, matrices, strict=True))
@@ -368,9 +381,9 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_marginals(X, **settings)
 
-    @available_if(lambda self: self.estimator is not None and is_classifier(self.estimator))
-    def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
-        """Return the probabilities p(y | x) of classes, if the estimator is a classifier.
+    @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))
+    def predict_proba(self, X: object, **settings: Any) -> ByItem:
+        """Return the probabilities p(y | x) of classes; for sequences the marginals of :meth:`predict_marginals`.
 
         Parameters
         ----------
@@ -381,7 +394,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
         Returns
         -------
-        ndarray (n, L)
+        ndarray (n, L) or list of arrays (T, L)
             The probabilities, columns as in ``classes_``.
 
         Examples
@@ -394,7 +407,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         array([0, 1])
         """
         check_is_fitted(self, "estimator_")
-        assert isinstance(self.estimator_, KernelClassifier)
+        assert not isinstance(self.estimator_, GraphCRF)
         return self.estimator_.predict_proba(X, **settings)
 
     def score(
@@ -486,8 +499,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         [['sun', 'rain']]
         """
         said, field = self._get_annotations(y), self.estimator_
-        decision = field.decision_rule.decision(field, None)
-        return field.answer_format.arrange(
+        decision = resolve_decision(field)
+        return get_answer_format(field).arrange_labels(
             (given.data, self.classes_[decision.choose(given)]) for _, given in self._iterate_beliefs(X, said)
         )
 
@@ -521,7 +534,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         True
         """
         said = self._get_annotations(y)
-        form = self.estimator_.answer_format
+        form = get_answer_format(self.estimator_)
         return form.arrange((given.data, given.marginals) for _, given in self._iterate_beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
@@ -591,13 +604,13 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         check_is_fitted(self, "estimator_")
         labels = self.classes_.tolist()
         rows = [
-            AnnotatorReliability.of(name, count, self.confusions_[name], self._label_shares, labels)
+            AnnotatorReliability.from_confusions(name, count, self.confusions_[name], self._label_shares, labels)
             for name, count in zip(self.annotators_, self._n_labelled.tolist(), strict=True)
         ]
         return AnnotatorTable(sorted(rows, key=lambda row: -row.accuracy), labels, self.confusions_)
 
     def _get_annotations(self, y: object) -> Annotations:
-        """Return the labels of annotators of the fit."""
+        """Return the annotations of the fit."""
         check_is_fitted(self, "estimator_")
         single, known = is_classifier(self.estimator_), self.annotators_
         return read_annotations(y, single=single, classes=self.classes_, annotators=known)
@@ -611,7 +624,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return np.concatenate(parts)
 
     def _iterate_beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
-        """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
+        """Yield the answers of the field for batches of data, and the same answers given the annotations."""
         field = self.estimator_
         data = field.structure.read(X)
         alike = is_classifier(field) or np.array_equal(data.offsets, said.offsets)
@@ -624,32 +637,20 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
-            yield free, free.given(batch.partial)  # type: ignore[arg-type]  # an array
+            yield free, free.condition(batch.partial)  # type: ignore[arg-type]  # an array
 
     # ---- files
 
-    def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays.
-
-        The parameter ``estimator`` comes back as that of the field.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-
-        Raises
-        ------
-        TypeError
-            If the names of annotators are no text or numbers.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
         try:
             names = describe_value(self.annotators_)
         except NotData as error:
             raise TypeError(f"names of annotators must be text or numbers to be kept in a file, not {error}") from error
+        kind, document = describe_stored(self.estimator_)
         return {
             "parameters": describe_parameters(self),
-            "field": {"kind": self.estimator_.kind, **self.estimator_.to_document()},
+            "field": {"kind": kind, **document},
             "annotators": names,
             "confusions": np.stack([self.confusions_[name] for name in self.annotators_]),
             "n_labelled": self._n_labelled,
@@ -658,28 +659,15 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         }
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the estimator from its description.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted estimator; errors of any kind if the document is not sound.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
         check_declared(model)
         described = document["field"]
         if described["kind"] not in _KINDS:
             raise ValueError(f"a field of the unknown kind {described['kind']!r:.60}")
-        field = _KINDS[described["kind"]].from_document(described, functions)
+        field = _KINDS[described["kind"]]._from_document(described, functions)
         names: Any = rebuild_value(document["annotators"], functions)
         if not isinstance(names, list) or len(set(names)) < len(names) or not names:
             raise ValueError("it must name its annotators, each once")

@@ -31,7 +31,7 @@ from kernelfields.data.reading import (
     listed,
 )
 from kernelfields.numerics.containers import has_array, list_entries, n_dimensions
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 
 _FORMS = (
     "labels of several annotators are a dict annotator -> labels of all {whole}s, or a list with, for each {whole}, a "
@@ -72,8 +72,8 @@ class Annotations:
 class Presumed(SoftTargets):
     """Log-weights (N, L) of all labels at the positions of annotations, in the form of partial labels.
 
-    Labels that nobody said do not count as observed, nor do those that are overruled (:func:`shown_labels`), though
-    none is excluded. Of a position of which nobody said anything, nothing is known.
+    Labels that no annotator has given, and overruled ones (:func:`find_shown_labels`), do not count as observed, but
+    are not excluded. A position without any annotation is unknown.
     """
 
     def __init__(self, annotations: Annotations, log_weights: np.ndarray):
@@ -99,7 +99,7 @@ class Presumed(SoftTargets):
 
 @dataclass(frozen=True)
 class _Speakers(ItemNames):
-    """Names of labels by annotator in messages: the sequences of one annotator follow those of another.
+    """Names of labels by annotator in messages; annotators follow one another.
 
     ``rows`` are the positions of what each of them said.
     """
@@ -136,7 +136,7 @@ def read_annotations(
         if strangers := [name for name in columns if name not in annotators]:
             raise ValueError(f"annotator {strangers[0]!r} was not there in the fit: known are {listed(annotators)}")
         columns = {name: columns[name] for name in annotators if name in columns}
-    offsets = offsets_of(_find_lengths(columns, nouns))
+    offsets = make_offsets(_find_lengths(columns, nouns))
     # Most annotators say nothing of most sequences.
     spoke = {name: [index for index, own in enumerate(labels) if own is not None] for name, labels in columns.items()}
     speaking = [name for name, items in spoke.items() if items]
@@ -219,7 +219,7 @@ def _make_table(item: object, where: str, single: bool) -> np.ndarray:
 
 
 def _find_lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
-    """Return the length of every sequence, which must be the same for all of its annotators."""
+    """Return the length of every sequence; ValueError if annotators disagree about a length."""
     counts = {name: len(labels) for name, labels in columns.items()}
     first = next(iter(counts))
     for name, count in counts.items():

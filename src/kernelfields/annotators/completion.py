@@ -56,13 +56,11 @@ class CrossFitting(FitStep):
         self.changes: list[float] = []
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve of completed labels; ``confusions`` are those of the last round afterwards."""
+        """Return the solve of completed labels, which sets ``confusions`` to the matrices of the last round."""
 
         def complete_first(placed: Placed) -> FittedField:
             if placed.keep is not None:
                 raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
-            if placed.posterior.datafit.facts.n_positions != len(self.confusions.annotations.codes):
-                raise ValueError("annotators need every position in the fit: leave out StructureSearch")
             return self._fit(solve, placed)
 
         return complete_first
@@ -74,14 +72,14 @@ class CrossFitting(FitStep):
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
         all_weights, nothing = labels.item_weights, posterior.potentials(fields[0])
         own = [np.where(self.folds == fold, all_weights, 0.0) for fold in range(len(fields))]
-        completed = [labels.completed(nothing, weights) for weights in own]
+        completed = [labels.complete_statistics(nothing, weights) for weights in own]
         targets, reason, done = _add_statistics(completed), None, 0
         self.changes = []
         try:
             while reason is None:
                 options.report(self._report(len(fields)))
                 for fold, weights in enumerate(own):
-                    others = labels.fitted_to(targets.moved(-1.0, completed[fold]), all_weights - weights)
+                    others = labels.fit_targets(targets.plus(-1.0, completed[fold]), all_weights - weights)
                     found = _minimize(posterior, others, options, fields[fold], done)
                     fields[fold], done = found.theta, done + found.iterations
                     if found.reason in ("interrupted", "callback"):
@@ -89,7 +87,7 @@ class CrossFitting(FitStep):
                         break
                 labels.set_log_weights(self.confusions.log_weights())
                 completed = [
-                    labels.completed(posterior.potentials(theta), weights)
+                    labels.complete_statistics(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
                 before, targets = labels.label_rows(targets), _add_statistics(completed)
@@ -104,7 +102,7 @@ class CrossFitting(FitStep):
         labels.set_targets(targets)
         options.report("fitting the field to the completed labels")
         last = options if reason is None else replace(options, max_iter=0)
-        start, objective = posterior.blocks.expanded(np.mean(fields, axis=0)), frozen_posterior(posterior, fields[0])
+        start, objective = posterior.blocks.expand(np.mean(fields, axis=0)), frozen_posterior(posterior, fields[0])
         fitted = solve(replace(placed, objective=objective, options=last, start=start))
         posterior.datafit.passes = objective.passes
         solution = replace(
@@ -135,7 +133,7 @@ class CrossFitting(FitStep):
 
 def _add_statistics(parts: Sequence[Potentials]) -> Potentials:
     """Return the sum of statistics of the folds."""
-    total = parts[0].moved(0.0, parts[0])
+    total = parts[0].plus(0.0, parts[0])
     for part in parts[1:]:
         total.add(1.0, part)
     return total

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map
 from kernelfields.reports.page import Shown
@@ -71,7 +71,7 @@ class AnnotatorReliability:
         return (self.annotator, self.n_labelled, self.accuracy, self.kappa, mistaken)
 
     @classmethod
-    def of(
+    def from_confusions(
         cls, annotator: Hashable, n_labelled: int, matrix: np.ndarray, shares: np.ndarray, labels: list
     ) -> AnnotatorReliability:
         """Return the reliability from a confusion matrix.
@@ -144,7 +144,7 @@ class AnnotatorTable(Shown):
         list of str and Table
             What is printed and shown.
         """
-        heading = f"{counted(len(self.rows), 'annotator')}, {counted(len(self.labels), 'label')}"
+        heading = f"{inflect(len(self.rows), 'annotator')}, {inflect(len(self.labels), 'label')}"
         columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
         formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
         table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)

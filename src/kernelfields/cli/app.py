@@ -19,6 +19,7 @@ from kernelfields.cli.label import agreement, label
 from kernelfields.cli.labelling import check, rank
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
+from kernelfields.cli.serve import serve
 from kernelfields.cli.train import train
 
 app = typer.Typer(
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label, agreement):
+for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label, agreement, serve):
     app.command(cls=HelpfulCommand)(command)
 # Experiments come with the source alone.
 app.command(cls=HelpfulCommand, context_settings=PASSED_ON, hidden=find_experiments() is None)(reproduce)

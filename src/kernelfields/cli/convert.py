@@ -1,4 +1,4 @@
-"""Conversion of files: ``kernelfields convert`` for sequences, ``kernelfields export`` for models as ONNX graphs."""
+"""Conversion of files: ``kernelfields convert`` for sequences and CRFsuite models, ``kernelfields export`` to ONNX."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 from kernelfields import cli
 from kernelfields.cli import library
 from kernelfields.cli.messages import Console, command
-from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
-from kernelfields.numerics.wording import counted
+from kernelfields.cli.settings import SETTINGS, RunSettings, Value, collect_given_settings
+from kernelfields.numerics.wording import inflect
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
@@ -51,7 +51,7 @@ def convert(
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on where the format cannot hold everything.")] = False,
     **reading: Value,
 ) -> None:
-    """Write sequences as CRFsuite's text, and annotated texts in the format of another tool.
+    """Convert sequences to CRFsuite's text, annotated texts to the format of another tool, or models of CRFsuite.
 
     \b
     Between doccano, Label Studio, CoNLL-U, columns, brat, spaCy, Praat's TextGrid
@@ -70,24 +70,44 @@ def convert(
     For another tool, and back:
       kernelfields convert train.conll train.jsonl --to doccano
       kernelfields convert tasks.json train.conll --from labelstudio --lossy
+    A model that CRFsuite trained, as a model file for all commands:
+      kernelfields convert model.crfsuite model.safetensors
     """
+    if library.is_crfsuite_file(file):
+        _convert_model(console, file, output)
+        return
     kinds = [
         library.guess_annotation_format(path) or "" if kind == "auto" else kind
         for path, kind in ((file, source), (output, target))
     ]
+    if not kinds[0] and library.has_raw_text(file):
+        kinds[0] = "text"
     if kinds[0] not in _OF_SEQUENCES and kinds[1] in library.ANNOTATION_FORMATS:
-        _convert_documents(console, (file, output), (kinds[0] or source, kinds[1]), lossy, given_settings(reading))
+        _convert_documents(
+            console, (file, output), (kinds[0] or source, kinds[1]), lossy, collect_given_settings(reading)
+        )
         return
     if kinds[0] in library.ANNOTATION_FORMATS and kinds[0] not in ("columns", "conllu"):
         raise ValueError(
             f"{kinds[0]} becomes {_join_names(library.ANNOTATION_FORMATS)} by --to; for features, convert that again"
         )
-    settings = RunSettings(train=file, format=source, **given_settings(reading))
+    settings = RunSettings(train=file, format=source, **collect_given_settings(reading))
     if target == "auto":
         target = library.guess_format(output, "--to")
     read = cli.read_training_file(settings, "--from")
     library.write_sequences(output, read.X, read.y, read.weights, target)
-    console.info(f"wrote {counted(len(read.X), 'sequence')} of {library.input_name(file)} as {target}")
+    console.info(f"wrote {inflect(len(read.X), 'sequence')} of {library.input_name(file)} as {target}")
+
+
+def _convert_model(console: Console, file: str, output: str) -> None:
+    """Write a model of CRFsuite as a model file."""
+    if output == "-":
+        raise ValueError(f"{file} is a model of CRFsuite: name the model file to write, such as model.safetensors")
+    trained = cli.load_model(file)
+    field = trained.crf
+    library.write_whole({output: cli.model_content(output, field, trained.reading, trained.settings)})
+    sizes = inflect(len(field.classes_), "label"), inflect(field.n_features_in_, "attribute")
+    console.info(f"wrote the model of CRFsuite {file} with {' and '.join(sizes)} as {output}")
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -99,7 +119,7 @@ def _join_names(names: Iterable[str]) -> str:
 def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
-    """Write annotated texts or time lines in another format; content that it cannot hold is listed first."""
+    """Convert annotated texts or time lines to another format, after a list of the content that is lost."""
     if kinds[0] not in library.ANNOTATION_FORMATS:
         raise ValueError(
             f"--from must be one of {_join_names(library.ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}"
@@ -130,7 +150,7 @@ def _convert_documents(
         library.write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
     except ImportError as error:
         raise ValueError(str(error)) from error
-    console.info(f"wrote {counted(len(documents), 'document')} of {library.input_name(paths[0])} as {kinds[1]}")
+    console.info(f"wrote {inflect(len(documents), 'document')} of {library.input_name(paths[0])} as {kinds[1]}")
 
 
 @command(as_json=False, reads=("model",), writes=("output",))

@@ -39,7 +39,7 @@ def find_doubts(file: SequenceFile, name: str) -> Iterator[str]:
 
 
 def find_length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
-    """Yield a warning if the file is one long sequence, as it is if its empty lines are lost."""
+    """Yield a warning if the file is one long sequence, which suggests that its empty lines are lost."""
     if file.format in ("columns", "crfsuite") and len(file.X) == 1 and (length := len(file.X[0])) > _LONG:
         yield (
             f"{name} has no empty line between sequences, and is one sequence of {length:,} positions: put an empty "
@@ -48,7 +48,7 @@ def find_length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
 
 
 def _check_header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
-    """Raise if the first row holds names of columns alone; yield a warning if its label looks like a name."""
+    """Raise if the first row holds names of columns only; yield a warning if its label looks like a name."""
     first, label = file.sequences[0].rows[0], (file.y or [[None]])[0][0]
     if not isinstance(label, str) or labels[label] > 1:
         return

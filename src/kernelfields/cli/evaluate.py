@@ -19,7 +19,7 @@ from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.predict import Decode, check_decoding
-from kernelfields.cli.settings import LARGEST_SEED, Parameters
+from kernelfields.cli.settings import LARGEST_SEED, Parameters, file_digest
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
@@ -83,13 +83,15 @@ def evaluate(
     with _name_model(model if against is not None else ""):
         read = trained.read(file, **marks)
     console.info(count_line(library.input_name(file), read.y or [], read.part))
+    if (digest := file_digest(file)) is not None and digest == trained.checksums.get("train"):
+        console.warn(f"{model} was trained on this very file: of new sequences its figures are lower")
     nouns = ("sequence", read.part)
     if against is not None:
         with _name_model(model):
             first = trained.crf.predict(read.X, decode)
         other = cli.load_model(against, n_jobs)
         with _name_model(against):
-            reread = _read_again(other, trained, file, read, marks)
+            reread = _reread_file(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decode)
         comparison = replace(library.compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
@@ -114,7 +116,7 @@ def _name_model(model: str) -> Iterator[None]:
         raise ValueError(f"the model {model} does not fit: {error}") from error
 
 
-def _read_again(
+def _reread_file(
     other: cli.TrainedModel, trained: cli.TrainedModel, path: str, read: library.SequenceFile, marks: Parameters
 ) -> library.SequenceFile:
     """Return the file, read with the options of another model."""

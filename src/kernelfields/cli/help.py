@@ -52,7 +52,7 @@ class HelpfulCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the options of each panel, and those without one."""
+        """Write the arguments, the options of each panel, and the options without a panel."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter in sorted(self.get_params(ctx), key=lambda each: not getattr(each, "rich_help_panel", None)):
             is_argument = isinstance(parameter, TyperArgument)

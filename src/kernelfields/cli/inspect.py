@@ -15,7 +15,7 @@ from kernelfields import cli
 from kernelfields.cli import library
 from kernelfields.cli.messages import Console, ExitCode, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_COUNT
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 #: Weights of each label where none is named, and what a screen has of labels, of features of each and of transitions.
 _TOP, _LABELS_SHOWN, _FEATURES_SHOWN, _TRANSITIONS_SHOWN = 10, 12, 3, 4
@@ -43,7 +43,7 @@ def inspect(
         int, typer.Option("--sequence", metavar="N", help="With --explain: which one, from 0.", min=0)
     ] = 0,
 ) -> None:
-    """Show what a model has learnt.
+    """Show the weights, transitions and settings of a model.
 
     \b
     A screen of it: how it was fitted, what speaks most for each label, the
@@ -95,7 +95,7 @@ def _summarize(model: library.ModelSummary, weights: library.WeightsTable) -> st
         features = "  ".join(f"{entry.weight:+.2f} {entry.words}" for entry in own.positive[:_FEATURES_SHOWN])
         lines.append(f"{own.label!s:{max(len(str(each.label)) for each in listed)}}  {features}")
     if len(listed) > _LABELS_SHOWN:
-        lines.append(f"and {counted(len(listed) - _LABELS_SHOWN, 'more label')}")
+        lines.append(f"and {inflect(len(listed) - _LABELS_SHOWN, 'more label')}")
     lines += [f"{clique_set.name}: {clique_set.note}" for clique_set in weights.sets if clique_set.note]
     if weights.transitions is not None:
         scores = np.where(np.isfinite(weights.transitions), weights.transitions, 0.0)
@@ -128,7 +128,7 @@ def certify(
     ] = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """Check how far a model can be from the best one on its training data.
+    """Check the distance of a model from the best one on its training data.
 
     \b
     The objective is computed anew and bounded from below; the gap between the

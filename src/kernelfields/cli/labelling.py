@@ -11,7 +11,7 @@ from kernelfields import cli
 from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
-from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
+from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, collect_given_settings
 
 # How a file is read, and the field, where there is no model to name them.
 _READING = ("format", "template", "columns", "label_column", "sequence_column", "separator")
@@ -50,7 +50,7 @@ def check(
     A file that the model was not trained on, by the model itself:
       kernelfields check new.conll -m chunks.safetensors --by-model
     """
-    given = given_settings(options)
+    given = collect_given_settings(options)
     if by_model and model is None:
         raise ValueError("--by-model needs the model that is to judge: -m MODEL")
     if model is None:
@@ -104,7 +104,7 @@ def rank(
     label_sets: LabelSets = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """List what to label next: the sequences, or positions, that a model is most in doubt about.
+    """Rank the sequences, or positions, by the doubt of a model, to label them next.
 
     \b
     Ten sequences that differ from each other:

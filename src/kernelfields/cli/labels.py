@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 _LABELS_SHOWN = 10
 
@@ -31,7 +31,7 @@ LabelSets = Annotated[
 
 
 def collect_labels(y: Iterable[Iterable]) -> set:
-    """Return all labels in entries, single ones and members of sets."""
+    """Return all labels in entries, single labels and members of sets."""
     entries = [entry for labels in y for entry in labels]
     return {label for entry in entries if entry is not None for label in (entry if isinstance(entry, set) else [entry])}
 
@@ -55,10 +55,10 @@ def count_line(name: str, y: Sequence[Sequence], part: str = "position") -> str:
     labels = sorted(collect_labels(y))
     unknown = sum(entry is None for own in y for entry in own)
     several = count_unknown(y) - unknown
-    sizes = [counted(len(y), "sequence"), counted(sum(map(len, y)), part)]
-    sizes.append(f"{counted(len(labels), 'label')} ({join_labels(labels)})" if labels else "no labels")
+    sizes = [inflect(len(y), "sequence"), inflect(sum(map(len, y)), part)]
+    sizes.append(f"{inflect(len(labels), 'label')} ({join_labels(labels)})" if labels else "no labels")
     if unknown:
-        sizes.append(f"{counted(unknown, part)} not labelled")
+        sizes.append(f"{inflect(unknown, part)} not labelled")
     if several:
-        sizes.append(f"{counted(several, part)} with a set of labels")
+        sizes.append(f"{inflect(several, part)} with a set of labels")
     return f"{name}: {', '.join(sizes)}"

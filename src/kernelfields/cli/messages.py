@@ -137,7 +137,7 @@ def command(
         """Return the command for a function."""
         _, *parameters = signature(function, eval_str=True).parameters.values()
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-        shown = {each.name: _displayed_name(each) for each in [*named, *options]}
+        shown = {each.name: _find_displayed_name(each) for each in [*named, *options]}
 
         @functools.wraps(function)
         def with_console(**values: object) -> None:
@@ -157,7 +157,7 @@ def command(
     return decorate
 
 
-def _displayed_name(parameter: Parameter) -> str:
+def _find_displayed_name(parameter: Parameter) -> str:
     """Return the name of a parameter in messages: the long name of an option, or the metavariable of an argument."""
     about = next((each for each in get_args(parameter.annotation)[1:] if hasattr(each, "param_decls")), None)
     if about is None:
@@ -233,7 +233,7 @@ class CommandGroup(TyperGroup):
 
 
 def _abandon(stream: TextIO) -> None:
-    """Discard the rest of a stream's buffer, because Python would write it again at exit and fail."""
+    """Discard the rest of a stream's buffer; Python would write it again at exit and fail."""
     with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
         target = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)

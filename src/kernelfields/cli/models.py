@@ -46,6 +46,9 @@ from kernelfields.formats import (
 from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.parameters import is_whole
 
+#: A line of running text, and the (begin, end) of each of its words.
+TextPlaces: TypeAlias = tuple[str, list[tuple[int, int]]]
+
 if TYPE_CHECKING:
     Field: TypeAlias = library.ChainCRF | library.SegmentCRF
 
@@ -55,7 +58,7 @@ _USED = {
     "columns": ("template", "columns", "label_column", "separator"),
     "conllu": ("template", "columns", "label_column"),
     "crfsuite": (),
-    "csv": ("columns", "label_column", "sequence_column", "separator"),
+    "csv": ("columns", "label_column", "sequence_column", "separator", "time_features"),
 }
 _SEPARATORS = {"tab": "\t", "space": " "}
 
@@ -97,9 +100,9 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
         separator = settings.separator
         options |= {"delimiter": _SEPARATORS.get(separator, separator)} if named else {"separator": separator}
     if named:
-        if settings.sequence_column is None:
-            raise ValueError("CSV files need --sequence-column, the column that separates sequences")
         options["sequence"] = settings.sequence_column
+    if settings.time_features is not None:
+        options["time_features"] = settings.time_features
     if "template" in _USED[file_format]:
         options["template"] = TEXT_FEATURES if settings.template is None else _read_template(settings.template)
     return options
@@ -124,7 +127,7 @@ def get_template(reading: Reading) -> Template | None:
 
 
 def has_transitions(reading: Reading) -> bool:
-    """Whether labels depend on their neighbours: not if a template has no B line."""
+    """Whether labels depend on their neighbours; False if a template has no B line."""
     template = get_template(reading)
     return template is None or template.uses_label_bigrams
 
@@ -158,7 +161,7 @@ def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) 
 
 def token_arguments(crf: Field, words: list[str] | None) -> Parameters:
     """Return the words of a sequence as arguments of ``show`` and ``explain``; empty for segments."""
-    return {"tokens": words} if crf.kind == "ChainCRF" else {}
+    return {"tokens": words} if isinstance(crf, library.ChainCRF) else {}
 
 
 def build_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
@@ -236,7 +239,7 @@ def _node_parameters(settings: RunSettings) -> Parameters:
 
 
 def _edge_parameters(settings: RunSettings) -> library.EdgeCliques | None:
-    """Return the transitions; None for the default ones."""
+    """Return the transitions; None for the default transitions."""
     kernel, variance = settings.edge_kernel, settings.edge_prior_variance
     if kernel is None and variance is None:
         return None
@@ -246,7 +249,7 @@ def _edge_parameters(settings: RunSettings) -> library.EdgeCliques | None:
 
 
 def fit_parameters(settings: RunSettings) -> Parameters:
-    """Return the parameters of the estimator except those of its clique sets."""
+    """Return the parameters of the estimator except the parameters of its clique sets."""
     parameters = settings.part("estimator")
     if settings.strict_labels:
         if settings.constraints is None:
@@ -291,56 +294,61 @@ class TrainedModel:
     checksums: dict[str, str]
 
     def read(self, path: str, **changes: object) -> SequenceFile:
-        """Read a file of sequences with the options of the training file, except ``changes`` that are not None."""
+        """Read a file of sequences with the options of the training file; ``changes`` other than None replace them."""
         changed = {name: value for name, value in changes.items() if value is not None}
         return read_sequences(path, **{**self.reading, **changed})
 
-    def read_text(self, path: str) -> SequenceFile:
-        """Read plain text, a sequence on each line, cut into words by ``formats.tokenize``."""
+    def read_text(self, path: str) -> tuple[SequenceFile, list[TextPlaces]]:
+        """Read plain text, one sequence per line, cut into words by ``formats.tokenize``; return offsets, too."""
         if self.reading["format"] != "columns":
             raise ValueError(
                 f"--text is for models of words in column files, and this one reads files of format "
                 f"{self.reading['format']}"
             )
-        cut = [document.words for document in library.read_documents(path, "text")]
-        sequences = [library.ColumnSequence([[word] for word in words]) for words in cut if words]
+        lines = [document for document in library.read_documents(path, "text") if document.words]
+        sequences = [library.ColumnSequence([[word] for word in line.words]) for line in lines]
         if not sequences:
             raise ValueError(f"{input_name(path)} holds no words")
         columns = library.LabelledColumns(
             sequences, input_name(path), self.reading["label"], required=False, n_columns=self.reading.get("n_columns")
         )
-        return columns.file(self.reading.get("template"), self.reading.get("features"), dict(self.reading))
+        file = columns.file(self.reading.get("template"), self.reading.get("features"), dict(self.reading))
+        return file, [(line.text, list(library.tokenize(line.text))) for line in lines]
 
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
     """Return the content of a model file for ``path``."""
     notes = {"reading": describe_reading(reading), "settings": to_document(settings, path)}
-    return library.document_bytes(crf.kind, {**crf.to_document(), COMMAND_NOTES: notes})
+    kind, document = library.describe_stored(crf)
+    return library.document_bytes(kind, {**document, COMMAND_NOTES: notes})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
-    """Read a model with its notes; ``n_jobs`` is for predictions."""
+    """Read a model with its notes, or one of CRFsuite; ``n_jobs`` is for predictions."""
+    kinds = library.kinds_by_name([library.ChainCRF, library.SegmentCRF])
 
     def rebuild(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> TrainedModel:
         """Rebuild an estimator with its notes."""
         if "features" in document:
             return rebuild_words_model(kind, document["features"], {**document, "features": []})
+        if COMMAND_NOTES not in document and library.is_crfsuite_file(path):
+            return TrainedModel(rebuild_estimator(kind, document), {"format": "crfsuite"}, RunSettings(), {})
         if COMMAND_NOTES not in document:
             raise ModelFileError(
-                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: fit it to words, "
-                "use it in Python, or train by the command"
+                f"{path} was written by {kind.__name__}.save and has no notes on how its files are read: fit it to "
+                "words, use it in Python, or train by the command"
             )
         notes = document[COMMAND_NOTES]
         settings, checksums = from_document(notes["settings"], path)
         return TrainedModel(rebuild_estimator(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
 
     def rebuild_estimator(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> Field:
-        return library.rebuild_here(kind, document).set_params(n_jobs=n_jobs, verbose=0)
+        return library.rebuild_locally(kind, document).set_params(n_jobs=n_jobs, verbose=0)
 
     def rebuild_pipeline(document: dict) -> TrainedModel:
         """Rebuild a pipeline with its notes."""
         described = document["estimator"]
-        kind = {kind.kind: kind for kind in (library.ChainCRF, library.SegmentCRF)}.get(described["kind"])
+        kind = kinds.get(described["kind"])
         return rebuild_words_model(kind, document["steps"], described["document"])
 
     def rebuild_words_model(
@@ -352,15 +360,15 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
             raise ModelFileError(
                 f"{path} has features that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF"
             )
-        return TrainedModel(rebuild_estimator(kind, document), reading_of_words(first), RunSettings(), {})
+        return TrainedModel(rebuild_estimator(kind, document), make_word_reading(first), RunSettings(), {})
 
     readers: dict[str, Callable[[dict], TrainedModel]] = {PIPELINE: rebuild_pipeline}
-    readers |= {kind.kind: partial(rebuild, kind) for kind in (library.ChainCRF, library.SegmentCRF)}
-    return library.read_document_of(path, readers)
+    readers |= {name: partial(rebuild, kind) for name, kind in kinds.items()}
+    return library.read_any_document(path, readers)
 
 
-def reading_of_words(features: TextFeatures) -> Reading:
-    """Return the options that read column files for features of words; labels are in the column after the words."""
+def make_word_reading(features: TextFeatures) -> Reading:
+    """Return the options that read column files for features of words; labels follow the column of words."""
     rest = features.tag_columns == "rest"
     tags = list(range(1, 1 + getattr(features, "n_tags_", 0))) if rest else list(features.tag_columns)
     columns = [features.word_column, *tags]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp
 from typing import Annotated
@@ -13,7 +13,7 @@ from kernelfields import cli
 from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 # The memory for labellings is in proportion to their number.
 _MOST_LABELLINGS = 1_000_000
@@ -29,7 +29,7 @@ Decode = Annotated[
 
 
 def check_decoding(decode: str | None) -> None:
-    """Raise unless ``decode`` names a decoding; None means the model's own."""
+    """Raise unless ``decode`` names a decoding; None means the decoding of the model."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
 
@@ -96,7 +96,7 @@ def predict(
     How sure is the model of each entity, and what else might it be?
       kernelfields predict chunks.safetensors new.conll --entities
     Which entities are in a sentence?
-      echo "We met in Rome." | kernelfields predict names.kfm --text --entities
+      echo "In Rome." | kernelfields predict names.safetensors --text --entities
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
     """
@@ -116,8 +116,9 @@ def predict(
         raise ValueError("--text has no labels that could be --known")
     trained = cli.load_model(model, n_jobs)
     crf, known_labels = trained.crf, None
+    places: Sequence[cli.TextPlaces | None] | None = None
     if text:
-        read = trained.read_text(file)
+        read, places = trained.read_text(file)
     elif known:
         read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
         cli.check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
@@ -128,8 +129,11 @@ def predict(
             console.warn(doubt)
     if entities:
         with library.open_text_output(output) as lines:
-            for found, words in zip(crf.predict_entities(read.X, known=known_labels), read.words, strict=True):
-                lines.write(json_text({"entities": [_entity_document(one, words) for one in found]}) + "\n")
+            texts = [None] * len(read.X) if places is None else places
+            answers = zip(crf.predict_entities(read.X, known=known_labels), read.words, texts, strict=True)
+            for found, words, text_places in answers:
+                documents = [_entity_document(one, words, text_places) for one in found]
+                lines.write(json_text({"entities": documents}) + "\n")
     elif console.as_json:
         with library.open_text_output(output) as lines:
             for line in _predict_documents(crf, read, nbest, marginals or confidence, decode, known_labels):
@@ -144,8 +148,8 @@ def predict(
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         library.write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if known_labels is not None:
-        console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
-    console.info(f"labelled {counted(len(read.X), 'sequence')} of {library.input_name(file)}")
+        console.info(f"filled in {inflect(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
+    console.info(f"labelled {inflect(len(read.X), 'sequence')} of {library.input_name(file)}")
 
 
 def _read_inputs(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
@@ -158,12 +162,20 @@ def _read_inputs(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
         raise library.SequenceFileError(f"{error} For running text, a sentence on each line: --text") from error
 
 
-def _entity_document(found: library.Entity, words: list[str] | None) -> dict[str, object]:
-    """Return an entity as a document, with its words and its alternatives."""
-    document = found._asdict() | {"alternatives": [_entity_document(other, words) for other in found.alternatives]}
+def _entity_document(
+    found: library.Entity, words: list[str] | None, places: cli.TextPlaces | None
+) -> dict[str, object]:
+    """Return an entity as a document, with its words, its characters in running text, and its alternatives."""
+    others = [_entity_document(other, words, places) for other in found.alternatives]
+    document = found._asdict() | {"alternatives": others}
     if words is None:
         return document
-    return {"label": document.pop("label"), "words": words[found.begin : found.end], **document}
+    named: dict[str, object] = {"label": document.pop("label"), "words": words[found.begin : found.end]}
+    if places is not None:
+        text, tokens = places
+        first, last = tokens[found.begin][0], tokens[found.end - 1][1]
+        named |= {"text": text[first:last], "start_char": first, "end_char": last}
+    return named | document
 
 
 def _predict_documents(

@@ -90,7 +90,7 @@ class Setting:
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
     def parameter(self) -> Parameter:
-        """Return the option as a parameter of typer; the default None stands for an option not given."""
+        """Return the option as a parameter of typer; the default None means an option that is not given."""
         kind = self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else {int: "N", float: "NUMBER"}.get(kind))
         option: object = typer.Argument(help=self.text, metavar=metavar)
@@ -124,7 +124,7 @@ class Setting:
         return values[0] if kind in self.types and len(values) == 1 else values
 
     def check(self, value: object, where: str) -> Value:
-        """Return a value of TOML if its type fits; whole numbers are numbers."""
+        """Return a value of TOML if its type fits; integers are accepted as numbers."""
         for kind in self.types:
             if get_origin(kind) is list:
                 (own,) = get_args(kind)
@@ -176,7 +176,7 @@ def _declare(**shared: object) -> Callable[..., Any]:
     """Return a function that declares settings of one table."""
 
     def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
-        """Declare a setting; ``names`` are those of its option beside that of the field, ``names=`` all of them."""
+        """Declare a setting; ``names`` extend the name of the field as its options, ``names=`` replaces it."""
         return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
 
     return setting
@@ -210,12 +210,15 @@ class RunSettings:
     )
     label_sets: str | None = _data("What stands between labels of which one is right, such as |.", metavar="TEXT")
     sequence_column: str | None = _reading("CSV: column that separates sequences.", metavar="NAME")
+    time_features: list[str] | None = _reading(
+        "CSV: numbers to make of date-times: hour, weekday, step.", metavar="NAME,NAME"
+    )
     separator: str | None = _reading("tab or space; for CSV any character.", metavar="NAME")
     standardize: bool | None = _data("Scale columns of numbers to mean 0, spread 1. Else chosen.", negated=True)
     report: str | None = _output("Write an HTML report of the fit here.")
 
     kernel: str = _field(
-        "linear, rbf, poly, matern, ..., or a sum: linear+rbf; auto is linear for named features, rbf for numbers.",
+        "linear, rbf, poly, matern, ..., or a sum: linear+rbf; auto is linear for named features, for others chosen.",
         "auto",
         "-k",
     )
@@ -291,7 +294,7 @@ _FILES = [name for name, setting in _WRITTEN.items() if setting.file]
 _FILES_READ = [name for name, setting in _WRITTEN.items() if setting.file == "read"]
 
 
-def given_settings(options: Mapping[str, Value]) -> Parameters:
+def collect_given_settings(options: Mapping[str, Value]) -> Parameters:
     """Return the values of the options on the command line, by the names of settings."""
     values = {name: SETTINGS[name].read(value) for name, value in options.items()}
     return {name: value for name, value in values.items() if value is not None}
@@ -369,7 +372,7 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
     return RunSettings(**values), checksums
 
 
-def changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
+def find_changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
     """Return the files of settings that exist but differ from their checksums."""
     paths = {name: path for name, path in asdict(settings).items() if name in _FILES_READ and name in checksums}
     return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
@@ -394,7 +397,7 @@ def _relative_path(path: str | None, folder: Path) -> str | None:
 
 
 def _suggest_name(name: str) -> str:
-    """Return a hint at the setting with the most similar name; empty if there is none."""
+    """Return a hint at the setting with the most similar name; empty without a similar name."""
     close = difflib.get_close_matches(name, _WRITTEN, n=1)
     return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 

@@ -15,8 +15,8 @@ from kernelfields.cli.settings import (
     SETTINGS,
     RunSettings,
     Value,
-    changed_files,
-    given_settings,
+    collect_given_settings,
+    find_changed_files,
     read_settings,
 )
 
@@ -46,11 +46,11 @@ def train(console: Console, **options: Value) -> None:
     """
     from kernelfields.cli.training_run import TrainingRun
 
-    given = given_settings(options)
+    given = collect_given_settings(options)
     settings = RunSettings()
     if "config" in given:
         settings, checksums = read_settings(given["config"])
-        for path in changed_files(settings, checksums):
+        for path in find_changed_files(settings, checksums):
             console.warn(f"{path} has changed since {given['config']} was written")
     settings = replace(settings, **given)
     if settings.train is None:

@@ -40,7 +40,7 @@ from kernelfields.data.text_files import check_outputs, check_writable, input_na
 from kernelfields.formats import SequenceFile, read_sequences
 from kernelfields.inputs.scale import uneven_spreads
 from kernelfields.models.choices import in_words
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.progress import FitProgress
 
 _FINISHED = ("gap", "settled", "stationary", "early")
@@ -81,7 +81,7 @@ class TrainingRun:
         progress = FitProgress(self.console.level, max_iter=self.settings.max_iter, after=1)
         self._fit(progress)
         self._keep_choices()
-        progress.following("writing")
+        progress.begin_step("writing")
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
@@ -115,7 +115,7 @@ class TrainingRun:
         """Report the inputs: size, labels, features."""
         settings, template, console = self.settings, get_template(self.reading), self.console
         if template is not None and settings.template is None:
-            lines = counted(len(template.unigrams), "template line")
+            lines = inflect(len(template.unigrams), "template line")
             console.info(f"no --template: {template.sees}, {lines} that --verbose shows; --template FILE replaces them")
             console.detail(template.text.rstrip())
         if not has_transitions(self.reading):
@@ -160,7 +160,7 @@ class TrainingRun:
         self.crf.set_params(callbacks=None)
 
     def _write_report(self, path: str) -> None:
-        """Write the report on the fit; errors name the model, which exists already."""
+        """Write the report on the fit; errors name the written model."""
         model = self.settings.model
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
@@ -187,7 +187,7 @@ class TrainingRun:
         }
         if settings.segments:
             document["max_duration"] = self.crf.max_duration_
-            console.info(f"segments of up to {counted(self.crf.max_duration_, self.file.part)}")
+            console.info(f"segments of up to {inflect(self.crf.max_duration_, self.file.part)}")
         # A fit that ended otherwise has warned already, with the reason.
         why = f"; {solution.message}" if solution.reason in _FINISHED else ""
         if solution.reason == "gap" and (tol := solution.history[-1].tol) is not None:
@@ -195,12 +195,12 @@ class TrainingRun:
         # Where labels are partly known there is no bound: the message tells that it is flat.
         near = f"{solution.nearness}; " if solution.history[-1].bounded else ""
         console.info(
-            f"fit: {near}{counted(solution.iterations, 'iteration')} of {solution.solver} in "
+            f"fit: {near}{inflect(solution.iterations, 'iteration')} of {solution.solver} in "
             f"{solution.seconds:.1f} s{why}"
         )
         console.detail(f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}")
-        document |= self._report_held_out()
-        console.info(f"{counted(len(self.crf.classes_), 'label')}: {join_labels(self.crf.classes_)}")
+        document |= self._report_accuracy()
+        console.info(f"{inflect(len(self.crf.classes_), 'label')}: {join_labels(self.crf.classes_)}")
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
         console.info(f"wrote {', '.join(written)}")
         # A name with blanks is to stay one word when the line is copied.
@@ -209,7 +209,7 @@ class TrainingRun:
         if console.as_json:
             console.result("", document)
 
-    def _report_held_out(self) -> Parameters:
+    def _report_accuracy(self) -> Parameters:
         """Report the accuracy on held-out sequences of the development file, else of the pilot fits."""
         crf, development, console = self.crf, self.development, self.console
         if development is not None:

@@ -2,6 +2,7 @@ from kernelfields.estimators.chain_crf import ChainCRF as ChainCRF
 from kernelfields.estimators.density import ExponentialFamilyDensity as ExponentialFamilyDensity
 from kernelfields.estimators.frame_crf import FrameCRF as FrameCRF
 from kernelfields.estimators.graph_crf import GraphCRF as GraphCRF
+from kernelfields.estimators.inspecting.plots import Plots as Plots
 from kernelfields.estimators.kernel_classifier import KernelClassifier as KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF as MultiLabelCRF
 from kernelfields.estimators.ring_crf import RingCRF as RingCRF
@@ -9,5 +10,4 @@ from kernelfields.estimators.segment_crf import SegmentCRF as SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier as SequenceClassifier
 from kernelfields.models.callbacks import Checkpoint as Checkpoint
 from kernelfields.models.expectations import LabelShares as LabelShares
-from kernelfields.models.structure import StructureSearch as StructureSearch
 from kernelfields.posterior.evidence.settings import EvidenceSearch as EvidenceSearch

@@ -1,6 +1,6 @@
 """Answers of a fitted field about labels: the labels, their probabilities, the variances of their potentials.
 
-    predict  read new data -> batches -> Field.answers -> the form of the estimator (``answer_format``)
+    predict  read new data -> batches -> Field.answers -> the form of the estimator (``_answer_format``)
 
 Each is a function that fields have as a method. Questions that follow from the distribution of the labels alone are in
 questions.py, for every family alike.
@@ -13,14 +13,12 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
-from kernelfields.data.ragged import LabelLists, Ragged
+from kernelfields.data import extras
 from kernelfields.data.reading import is_empty
-from kernelfields.engines.choice import answers_collections, scoring_engine
-from kernelfields.estimators import library
-from kernelfields.estimators.answering.formats import ByItem
-from kernelfields.estimators.answering.posterior import drawn_coefficients
+from kernelfields.engines.choice import accept_collections_by_item, resolve_scoring_engine
+from kernelfields.estimators import answering, library, methods
 from kernelfields.estimators.kept_field import KeptField
 from kernelfields.numerics.threads import Workers
 
@@ -30,13 +28,13 @@ if TYPE_CHECKING:
 
 @singledispatch
 def share_of_fit(model: Any, X: object) -> float:
-    """Return the share of items that are recognised as those of the fit of a model; zero if it cannot be known."""
+    """Estimate the share of items that were in the fit; zero if it is unknown."""
     items = model._fitted_items
     return 0.0 if items is None or model._reader.is_empty(X) else items.share(model.structure.read(X))
 
 
 def answers(self: KeptField[Any, Any], X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-    """Yield batches of items with the distribution of their labels, which answers every question about it.
+    """Yield batches of items with the distribution of their labels.
 
     Parameters
     ----------
@@ -58,18 +56,25 @@ def answers(self: KeptField[Any, Any], X: object, y: object = None, known: objec
     data = self.structure.read(X, y)
     if self._repeated is not None:
         self._repeated.warn(self._reader.steps.undo(data.inputs))
-    form = self.answer_format
+    form = self._answer_format
     log_weights = None if known is None else form.known_log_weights(self, known, data, field.spec)
-    place = scoring_engine(self.engine, n_values=self._n_values(data))
+    place = resolve_scoring_engine(self.engine, n_values=self._n_values(data))
     begin = 0
     for batch in field.batches(data):
         end = begin + batch.n_positions
-        yield field.answers(batch, workers, place).given(None if log_weights is None else log_weights[begin:end])
+        yield field.answers(batch, workers, place).condition(None if log_weights is None else log_weights[begin:end])
         begin = end
 
 
-@answers_collections
-def predict(self: KeptField[Any, Any], X: object, decode: str | None = None, *, known: object = None) -> ByItem:
+@accept_collections_by_item
+def predict(
+    self: KeptField[Any, Any],
+    X: object,
+    decode: str | None = None,
+    *,
+    known: object = None,
+    lengths: ArrayLike | None = None,
+) -> answering.ByItem:
     """Return the labels of each item.
 
     Parameters
@@ -81,6 +86,8 @@ def predict(self: KeptField[Any, Any], X: object, decode: str | None = None, *, 
         position. None means ``decode`` of the estimator, or its ``decision`` for several labels.
     known : labels or None, default None
         What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -103,17 +110,28 @@ def predict(self: KeptField[Any, Any], X: object, decode: str | None = None, *, 
     >>> crf.predict([[[21.0], [10.0]]], known=[["rain", None]])
     [['rain', 'rain']]
     """
-    decision, labels = self.decision_rule.decision(self, decode), self.answer_format.labels(self)
-    found = self.answer_format.arrange(
-        (answers.asked, labels[decision.choose(answers)]) for answers in self.answers(X, known=known)
+    if lengths is not None:
+        return answering.answer_by_lengths(predict, self, X, lengths, decode=decode, known=known)
+    decision, labels = self._decision_rule.decision(self, decode), self._answer_format.labels(self)
+    found = self._answer_format.arrange_labels(
+        (answers.requested, labels[decision.choose(answers)]) for answers in self.answers(X, known=known)
     )
-    return LabelLists(found) if isinstance(found, Ragged) else found
+    if not isinstance(found, extras.Ragged):
+        return found
+    extras.refuse_named_scorers()
+    return extras.LabelLists(found)
 
 
-@answers_collections
+@accept_collections_by_item
 def predict_marginals(
-    self: KeptField[Any, Any], X: object, cliques: str | None = None, *, uncertainty: bool = False, known: object = None
-) -> ByItem:
+    self: KeptField[Any, Any],
+    X: object,
+    cliques: str | None = None,
+    *,
+    uncertainty: bool = False,
+    known: object = None,
+    lengths: ArrayLike | None = None,
+) -> answering.ByItem:
     """Return the probabilities p(y_t | x) of labels, position by position.
 
     Parameters
@@ -128,6 +146,8 @@ def predict_marginals(
         posterior around the fit, and the most probable labels stay (the probit correction).
     known : labels or None, default None
         What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -158,7 +178,9 @@ def predict_marginals(
     array([[[0.2 , 0.04],
             [0.59, 0.17]]])
     """
-    check_is_fitted(self, "field_")
+    if lengths is not None:
+        given: dict[str, Any] = {"cliques": cliques, "uncertainty": uncertainty, "known": known}
+        return answering.answer_by_lengths(predict_marginals, self, X, lengths, **given)
     if not isinstance(uncertainty, bool | np.bool_):
         raise ValueError(f"uncertainty must be True or False, got {uncertainty!r}")
     if uncertainty and cliques is not None:
@@ -168,26 +190,30 @@ def predict_marginals(
     nodes: list[tuple[Any, np.ndarray]] = []
     joints: list[np.ndarray] = []
     for answers in self.answers(X, known=known):
-        nodes.append((answers.asked, _doubting(self, answers) if uncertainty else answers.marginals))
+        nodes.append((answers.requested, _correct_marginals(self, answers) if uncertainty else answers.marginals))
         if cliques is not None:
             joints += answers.clique_marginals(cliques)
-    marginals = self.answer_format.arrange(nodes)
-    return marginals if cliques is None else (marginals, Ragged(joints))
+    marginals = self._answer_format.arrange(nodes)
+    return marginals if cliques is None else (marginals, extras.Ragged(joints))
 
 
-def _doubting(model: KeptField[Any, Any], answers: Answers) -> np.ndarray:
-    """Return marginals (n, L) that allow for doubt about the coefficients."""
-    return library.shrunk_marginals(model._field(), answers, drawn_coefficients(model), Workers(model.n_jobs))
+def _correct_marginals(model: KeptField[Any, Any], answers: Answers) -> np.ndarray:
+    """Return marginals (n, L) corrected for uncertainty of the coefficients."""
+    return library.shrink_marginals(
+        model._field(), answers, methods.get_drawn_coefficients(model), Workers(model.n_jobs)
+    )
 
 
-@answers_collections
-def predict_variances(self: KeptField[Any, Any], X: object) -> ByItem:
+@accept_collections_by_item
+def predict_variances(self: KeptField[Any, Any], X: object, *, lengths: ArrayLike | None = None) -> answering.ByItem:
     """Return the posterior variances of the potentials of single labels, after :meth:`laplace`.
 
     Parameters
     ----------
     X : inputs
         Sequences, graphs or rows, in a form that :meth:`fit` takes.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -212,15 +238,17 @@ def predict_variances(self: KeptField[Any, Any], X: object) -> ByItem:
     >>> bool((near < far).all())
     True
     """
-    return self.answer_format.arrange_variances(_variances(self, X))
+    if lengths is not None:
+        return answering.answer_by_lengths(predict_variances, self, X, lengths)
+    return self._answer_format.arrange_variances(_variances(self, X))
 
 
 def _variances(model: KeptField[Any, Any], X: object) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield batches with the posterior variances of the potentials of single labels."""
-    field, samples = model._field(), drawn_coefficients(model)
+    field, samples = model._field(), methods.get_drawn_coefficients(model)
     for batch in field.batches(model.structure.read(X)) if not model._reader.is_empty(X) else ():
         rows = (
-            library.label_variances(field, batch.filled, samples)
+            library.label_variances(field, batch.nonempty, samples)
             if batch.n_positions
             else np.zeros((0, field.spec.n_labels))
         )

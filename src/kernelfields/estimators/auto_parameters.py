@@ -38,10 +38,10 @@ import numpy as np
 from kernelfields import kernels
 from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
-from kernelfields.estimators.fit_state import FitState, rewritten
+from kernelfields.estimators.fit_state import FitState, add_steps
 from kernelfields.inputs import kinds
 from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
-from kernelfields.inputs.step import InputStep
+from kernelfields.inputs.step import STATISTICS, InputStep
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale
@@ -49,9 +49,8 @@ from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.choices import Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
 from kernelfields.models.placed import FitStep
-from kernelfields.numerics.parameters import left_open, with_values
+from kernelfields.numerics.parameters import get_open_parameters, with_values
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.windows import STATISTICS
 
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
@@ -62,7 +61,7 @@ _LONG = 20
 
 @dataclass(frozen=True, eq=False)
 class OpenFit:
-    """A fit some of whose parameters are ``left`` to the data, by name, with the values that are tried.
+    """A fit with its open parameters ``left``, by name, and their candidates.
 
     ``scaling`` are the steps that bring columns to one scale, while it is open whether they should. ``groups`` (S,)
     are those of items, which folds keep together; None where each is its own. Kernels must suit every one of the
@@ -76,59 +75,58 @@ class OpenFit:
     steps: Sequence[FitStep] = ()
 
     def on_scale(self, data: PackedData, scale: bool) -> PackedData:
-        """Return data whose columns come to one scale, or as they are."""
-        return data.rewritten(self.scaling) if scale else data
+        """Return data with columns on the scale of the fit."""
+        return data.apply_steps(self.scaling) if scale else data
 
     def take_scale(self, scale: bool) -> None:
-        """Bring the columns of the problem to one scale, or leave them as they are, where that is open."""
+        """Standardize the columns of the problem or not, if ``scale`` is open."""
         if scale:
             problem = self.problem
-            problem.reader, problem.data = rewritten(problem.reader, problem.data, self.scaling)
+            problem.reader, problem.data = add_steps(problem.reader, problem.data, self.scaling)
 
-    def with_some(self, most: int) -> OpenFit:
-        """Return the fit to some items of about so many positions, all of them in this process."""
+    def with_drawn_items(self, most: int) -> OpenFit:
+        """Return the fit restricted to items with about ``most`` positions in this process."""
         problem = self.problem
-        data, chosen = problem.data.some(problem.reader, most)
-        run = replace(problem.run, engine=problem.data.engine_of_some(problem.run.engine))
+        data, chosen = problem.data.draw_items(problem.reader, most)
         groups = None if self.groups is None else self.groups[chosen]
-        return replace(self, problem=replace(problem, data=data, run=run), groups=groups)
+        return replace(self, problem=replace(problem, data=data), groups=groups)
 
 
-def pilot_of(estimator: Estimator) -> Estimator:
-    """Return a copy of an estimator for short fits on a part of the data."""
+def make_pilot(estimator: Estimator) -> Estimator:
+    """Return a copy of an estimator for short fits to a part of the data."""
     return with_values(estimator, estimator.structure.pilot_settings())
 
 
-def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
-    """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
-    if reader.rows.holds_features:
+def list_suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
+    """Return the candidate kernels for inputs of a kind, the default first."""
+    if reader.rows.has_weighted_features:
         return ["linear"]
     # Kernels without a matrix product, such as the Laplacian, are for few columns.
     return ["rbf", "laplacian"] if scaled and reader.rows.n_features <= FEW_COLUMNS else ["rbf"]
 
 
-def usual_scale(fit: OpenFit) -> bool:
-    """Whether columns come to one scale where that is open and there is too little to judge it by: if they are few."""
+def should_standardize(fit: OpenFit) -> bool:
+    """Whether columns are standardized without a comparison: if they are few."""
     return bool(fit.scaling) and fit.problem.reader.rows.n_features <= FEW_COLUMNS
 
 
 def scale_candidates(fit: OpenFit) -> list[dict[str, object]]:
-    """Return what the scale of the columns may be, as far as it is open; first what is usual."""
+    """Return the candidates of ``scale``, the default first."""
     if not fit.scaling:
         return [{}]
-    usual = usual_scale(fit)
+    usual = should_standardize(fit)
     return [{"scale": usual}, {"scale": not usual}]
 
 
 def kernel_candidates(training: FitState, *, tied: bool, by_node: bool = False) -> list[str]:
-    """Return the kernels that are tried on inputs, the simplest first.
+    """Return the candidate kernels for inputs, the simplest first.
 
     Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places. They are
     tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
     reader = training.reader
-    if reader.rows.holds_features or reader.rows.sparse:
-        return suitable_kernels(reader, scaled=False)
+    if reader.rows.has_weighted_features or reader.rows.sparse:
+        return list_suitable_kernels(reader, scaled=False)
     # Of many positions short fits see a part, and linear functions gain least by the rest.
     simple = ["linear", "rbf"] if training.data.n_positions <= 2 * MOST_POSITIONS else ["rbf"]
     if reader.rows.n_features > FEW_COLUMNS:
@@ -138,27 +136,27 @@ def kernel_candidates(training: FitState, *, tied: bool, by_node: bool = False) 
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
-def suiting_steps(kernels: list[str], steps: Sequence[FitStep]) -> list[str]:
-    """Return the kernels that every step of the fit can do with."""
+def select_supported_kernels(kernels: list[str], steps: Sequence[FitStep]) -> list[str]:
+    """Return the kernels that all steps of the fit support."""
     for step in steps:
         kernels = step.kernels(kernels)
     return kernels
 
 
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
-    """Return the kernel that statistics of windows are first tried with, of own columns and of all, and its name."""
+    """Return the first kernel for statistics of windows, a sum on own and on all columns, with its name."""
     n_own = reader.rows.n_features - reader.rows.categories
     return f"Columns(RBF(), 0, {n_own}) + Laplacian()", kernels.Columns(RBF(), 0, n_own) + Laplacian()
 
 
 def beside_categories(kernel: Kernel, variance: float | None) -> Kernel:
-    """Return a kernel on the columns of numbers and, unless its prior ``variance`` is zero, a linear one on others."""
+    """Return a kernel on numeric columns plus a linear one on categories, unless its ``variance`` is zero."""
     numbers = kernels.Columns(kernel, "numbers")
     return numbers if variance == 0.0 else numbers + kernels.Columns(kernels.Linear(), "categories")
 
 
 def set_chosen(estimator: Estimator, settings: Settings, reader: Reader) -> None:
-    """Give an estimator the values of settings, and the kernel that a name of theirs stands for."""
+    """Set chosen values on an estimator; a kernel by its name."""
     estimator._set_chosen(settings)
     estimator._variance_of_categories = settings.get("categories")
     if settings.get("window") == STATISTICS:
@@ -166,23 +164,23 @@ def set_chosen(estimator: Estimator, settings: Settings, reader: Reader) -> None
         estimator.kernel = kernel if estimator.kernel == name else estimator.kernel
 
 
-def neighbours_open(estimator: Estimator, fit: OpenFit) -> bool:
-    """Whether nodes of graphs may have the columns of neighbours, which is left to the data."""
+def has_open_neighbours(estimator: Estimator, fit: OpenFit) -> bool:
+    """Whether columns of neighbours of nodes are open."""
     if fit.problem.spec.kind != "graph" or "neighbours" not in fit.left:
         return False
     edges = any(factors.n_factors for factors in fit.problem.data.factors)
     return edges and _few_columns_left(estimator, fit)
 
 
-def windows_open(estimator: Estimator, fit: OpenFit) -> bool:
-    """Whether positions of long sequences may have statistics of windows, which is left to the data."""
+def has_open_windows(estimator: Estimator, fit: OpenFit) -> bool:
+    """Whether statistics of windows are open."""
     if fit.problem.spec.kind not in ("chain", "segments") or "window" not in fit.left:
         return False
     return fit.problem.data.lengths.mean() >= _LONG and _few_columns_left(estimator, fit)
 
 
 def with_neighbours(estimator: Estimator, fit: OpenFit) -> OpenFit:
-    """Return the fit to graphs whose nodes have the columns of neighbours."""
+    """Return the fit to graphs with columns of neighbours."""
     return _joined(estimator, fit, kinds.Neighbours(own=fit.problem.reader.own.rows))
 
 
@@ -193,14 +191,13 @@ def with_windows(estimator: Estimator, fit: OpenFit) -> OpenFit:
 
 
 def _few_columns_left(estimator: Estimator, fit: OpenFit) -> bool:
-    """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
+    """Whether inputs are a few numeric columns with an open treatment."""
     few = isinstance(fit.problem.data.inputs, np.ndarray) and fit.problem.reader.rows.n_features <= FEW_COLUMNS
-    left = {"kernel", "prior_variance"} <= set(fit.left)
-    return few and left and estimator.ties is None and not estimator.structure.expects_shares
+    return few and "kernel" in fit.left and estimator.ties is None and not estimator.structure.has_expected_shares
 
 
 def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = False) -> OpenFit:
-    """Return the fit to data with the further columns of a step; ``always``: on one scale if it is open."""
+    """Return the fit to data with the columns of a further step; ``always`` standardized if the scale is open."""
     before = fit.problem.reader.steps
     reader = replace(fit.problem.reader, steps=before.with_table([step]))
 
@@ -212,7 +209,7 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
             }
         )
 
-    data, scale = fit.problem.data.changed(join), ColumnSteps()
+    data, scale = fit.problem.data.apply(join), ColumnSteps()
     if has_default_scale(estimator.kernel) if "scale" in fit.left else estimator.scale:
         scale = estimator._learn_scale(reader, data, always=always or estimator.scale)
     problem = replace(fit.problem, reader=reader, data=data)
@@ -222,22 +219,22 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
 
 
 def columns_of_reader(reader: Reader) -> dict[str, object]:
-    """Return the values of parameters that say what a reader does to columns."""
+    """Return the parameter values that describe the steps of a reader."""
     return {"window": 1, "neighbours": False, "scale": False, **reader.steps.settings}
 
 
 def open_scaling(estimator: Estimator, reader: Reader, data: PackedData) -> ColumnSteps:
-    """Return the steps that bring columns to one scale, where that is left to the data; none where none needs it."""
-    if "scale" in left_open(estimator) and has_default_scale(estimator.kernel):
+    """Return the steps that standardize columns, if ``scale`` is open and some column needs it."""
+    if "scale" in get_open_parameters(estimator) and has_default_scale(estimator.kernel):
         return estimator._learn_scale(reader, data, always=False)
     warn_of_scales(estimator, data)
     return ColumnSteps()
 
 
 def warn_of_scales(estimator: Estimator, data: PackedData) -> None:
-    """Warn if one column drowns the others in the distances of a kernel whose scale the user has chosen."""
+    """Warn if one column dominates the distances of a kernel with a given scale."""
     chosen = has_isotropic_scale(estimator.kernel) and not has_default_scale(estimator.kernel)
-    if not chosen or "scale" not in left_open(estimator):
+    if not chosen or "scale" not in get_open_parameters(estimator):
         return
     uneven = uneven_spreads(data.inputs, data.position_weights)
     if uneven is not None:

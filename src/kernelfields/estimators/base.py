@@ -1,9 +1,9 @@
-"""The base class of all fields as scikit-learn estimators: how they are fitted, at once or batch by batch.
+"""The base class of all fields as scikit-learn estimators, with fits at once or batch by batch.
 
     fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
 
 How data are read, the family of labellings and the terms are those of its structure (structures/structure.py). A
-derived class names that, and the form of its answers (``answer_format``). What happens around the solve are steps:
+derived class names that, and the form of its answers (``_answer_format``). What happens around the solve are steps:
 parameters that are left to the data are chosen by that in tuning.py, which a fit of given settings does not have.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,27 +21,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.given_labels import stated_labels
+from kernelfields.data.given_labels import resolve_partial_labels
 from kernelfields.data.readers import learn_scale
-from kernelfields.data.reading import random_generator, readable_again
+from kernelfields.data.reading import materialize_iterator, random_generator
+from kernelfields.estimators import answering, library, methods
 from kernelfields.estimators import answers as predictions
-from kernelfields.estimators import library, questions
-from kernelfields.estimators.answering import posterior
-from kernelfields.estimators.going_on import decides_as_fitted, note_parameters
-from kernelfields.estimators.inspecting import views
-from kernelfields.estimators.kept_field import EngineLike, KeptField, blas_limit
-from kernelfields.estimators.questions import Data, Reader
-from kernelfields.estimators.requested import requested_steps
-from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.estimators.going_on import has_fitted_decision, note_parameters
+from kernelfields.estimators.kept_field import EngineLike, KeptField, blas_limit, check_parameters
+from kernelfields.estimators.workers import distribute_method
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.numerics.parameters import check_callbacks, declares_parameters, parameter
+from kernelfields.numerics.lazy import defer
+from kernelfields.numerics.parameters import check_callbacks, declares_parameters, parameter, should_learn_settings
 from kernelfields.numerics.threads import blas_threads
+from kernelfields.numerics.user_warnings import should_show_progress
+from kernelfields.structures.structure import Data, Reader
 
 if TYPE_CHECKING:
     from kernelfields.models.choices import Settings
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep, FittedField
-    from kernelfields.solvers.loop import Iteration
+
+
+Estimator = TypeVar("Estimator", bound="FieldEstimator[Any, Any]")
 
 
 def _check_solver(solver: object, name: str) -> None:
@@ -49,7 +51,7 @@ def _check_solver(solver: object, name: str) -> None:
 
 @declares_parameters
 class FieldEstimator(KeptField[Data, Reader]):
-    """A field on labelled data: what fields of sequences, graphs, instances and rows share.
+    """A field on labelled data: the common part of fields of sequences, graphs, instances and rows.
 
     Parameters
     ----------
@@ -73,32 +75,49 @@ class FieldEstimator(KeptField[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[Callable[..., Any]] | None = parameter(None, lambda value, name: check_callbacks(value))
     warm_start: bool = parameter(False)
-    partial_labels: PartialLabels | None = parameter(None, lambda value, name: stated_labels(value))
+    partial_labels: PartialLabels | None = parameter(None, lambda value, name: resolve_partial_labels(value))
 
     # Answers about labels.
     answers = predictions.answers
     predict = predictions.predict
     predict_marginals = predictions.predict_marginals
     predict_variances = predictions.predict_variances
-    predict_nbest = questions.predict_nbest
-    sample = questions.sample
-    entropy = questions.entropy
-    log_likelihood = questions.log_likelihood
+    predict_nbest = defer(lambda: methods.predict_nbest)
+    sample = defer(lambda: methods.sample)
+    entropy = defer(lambda: methods.entropy)
+    log_likelihood = defer(lambda: methods.log_likelihood)
 
     # Views, and answers about coefficients.
-    weights = views.weights
-    explain = views.explain
-    summary = views.summary
-    certify = posterior.certify
-    laplace = posterior.laplace
-    sample_coefficients = posterior.sample_coefficients
+    weights = defer(lambda: methods.weights)
+    explain = defer(lambda: methods.explain)
+    summary = defer(lambda: methods.summary)
+    certify = defer(lambda: methods.certify)
+    laplace = defer(lambda: methods.laplace)
+    sample_coefficients = defer(lambda: methods.sample_coefficients)
+
+    @property
+    def plot(self) -> library.Plots:
+        """Pictures of the fitted field, a method for each.
+
+        ``plot.labels(x)``, ``plot.transitions()``, ``plot.convergence()``, ``plot.calibration(X, y)`` and
+        ``plot.learning_curve(X, y, X_test, y_test)``.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> crf = ChainCRF(prior_variance=1.0, random_state=0).fit([["Ada", "slept"]], [["B-PER", "O"]])
+        >>> crf.plot
+        pictures of a ChainCRF: calibration, convergence, labels, learning_curve, transitions
+        """
+        self._field()
+        return library.Plots(self)
 
     def _repr_html_inner(self) -> str:
-        """Return the HTML of scikit-learn's ``_repr_html_``; below a fitted estimator is its summary, folded."""
-        return super()._repr_html_inner() + (self.summary().folded() if self.__sklearn_is_fitted__() else "")
+        """Return the HTML of scikit-learn's ``_repr_html_`` and a folded summary of a fitted estimator."""
+        return super()._repr_html_inner() + (self.summary().fold() if self.__sklearn_is_fitted__() else "")
 
     def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
-        """Return what a notebook shows, as scikit-learn does."""
+        """Return the representations for notebooks, as scikit-learn does."""
         bundle = super()._repr_mimebundle_(**settings)
         return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
@@ -112,6 +131,7 @@ class FieldEstimator(KeptField[Data, Reader]):
         y_dev: object = None,
         optimize: object = None,
         groups: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
     ) -> Self:
         """Fit the field to inputs and labels.
 
@@ -137,6 +157,9 @@ class FieldEstimator(KeptField[Data, Reader]):
         groups : array (n_items,) or None, default None
             One value for each item, such as a person's name: what is left to the data is judged on groups that were
             held out as a whole.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences that are one array: all positions end to end, X (N, d) and y (N,), or padded, X (n,
+            T, d) and y (n, T), for which it may be a mask of the positions that count.
 
         Returns
         -------
@@ -160,40 +183,27 @@ class FieldEstimator(KeptField[Data, Reader]):
         >>> crf.predict([[[21.0], [10.0]]])
         [['sun', 'rain']]
         """
+        if lengths is not None:
+            X, y = answering.cut_by_lengths(self._answer_format, X, y, lengths)
         keywords = {"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev}
         given = {keyword: value for keyword, value in keywords.items() if value is not None}
-        steps = requested_steps(given) if given else []
+        steps = library.requested_steps(given) if given else []
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
-    def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
-        """Fit the field with further steps around the solve.
-
-        Parameters
-        ----------
-        X : inputs
-            The inputs, as for :meth:`fit`.
-        y : labels
-            The labels, as for :meth:`fit`.
-        sample_weight : array (n_items,) or None
-            One weight for each sequence, graph or row.
-        steps : sequence of FitStep
-            The steps, the outermost first.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-        """
-        return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps)
-
     def _beginning(self) -> library.Beginning:
-        """Return how a fit begins: from the present coefficients, or from nothing."""
+        """Return the beginning of a fit: from the present coefficients, or from zero."""
         if self.warm_start and self.__sklearn_is_fitted__():
             return library.GoesOn()
         return library.FROM_NOTHING
 
     def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        decode: str | None = None,
+        lengths: ArrayLike | None = None,
     ) -> float:
         """Return the share of positions whose label is the predicted one.
 
@@ -210,6 +220,8 @@ class FieldEstimator(KeptField[Data, Reader]):
         decode : {"auto", "viterbi", "posterior"} or None, default None
             "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
             position. None means ``decode`` of the estimator.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -231,12 +243,20 @@ class FieldEstimator(KeptField[Data, Reader]):
         0.5
         """
         check_is_fitted(self, "field_")
-        return self.answer_format.score(self, X, y, sample_weight, decode)
+        if lengths is not None:
+            X, y = answering.cut_by_lengths(self._answer_format, X, y, lengths)
+        return self._answer_format.score(self, X, y, sample_weight, decode)
 
     # ---- batches, see docs/partial_fit.md
 
     def partial_fit(
-        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: object,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
     ) -> Self:
         """Fit one more batch of items, with the posterior so far as the prior.
 
@@ -253,6 +273,8 @@ class FieldEstimator(KeptField[Data, Reader]):
             All labels there are, or those that are to come; labels that are new in a later batch join them.
         sample_weight : array (n_items,) or None, default None
             One weight for each sequence, graph or row.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -273,19 +295,21 @@ class FieldEstimator(KeptField[Data, Reader]):
         >>> crf.predict([[[2.1], [1.0]]])
         [['sun', 'rain']]
         """
-        X, y = readable_again(X), readable_again(y)
+        if lengths is not None:
+            X, y = answering.cut_by_lengths(self._answer_format, X, y, lengths)
+        X, y = materialize_iterator(X), materialize_iterator(y)
         batch = library.NextBatch if self.__sklearn_is_fitted__() else library.FirstBatch
-        changed = copy.copy(self)._fit(X, y, sample_weight, beginning=batch(y, classes))
+        changed = copy.copy(self)._fit(X, y, sample_weight, beginning=batch(X, y, classes))
         self.__dict__.update(changed.__dict__)
         return self
 
     def _admit(self, classes: np.ndarray) -> None:
-        """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
+        """Add classes to the field, and extend everything that depends on labels."""
         if len(classes) == len(self.classes_):
             return
         assert self.continuation_ is not None, "a batch was fitted before"
         growth, terms = library.LabelGrowth.between(self.classes_, classes), self.field_.terms
-        extended = self.structure.extended(classes)
+        extended = self.structure.with_classes(classes)
         grown = [growth.term(term) for term in terms]
         self.classes_, self._reader, self.field_ = classes, extended.reader, library.Field(grown, extended.spec)
         self.choices_ = self.choices_.with_labels(growth.places, len(classes))
@@ -296,7 +320,7 @@ class FieldEstimator(KeptField[Data, Reader]):
 
     # ---- the frame that all fits share
 
-    @runs_on_workers
+    @distribute_method
     def _fit(
         self,
         X: object,
@@ -307,20 +331,21 @@ class FieldEstimator(KeptField[Data, Reader]):
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the field in ``steps`` around the solve; the frame that every ``fit`` shares."""
-        self.check_parameters()
-        steps = [*self._steps_of_callbacks(), *steps]
-        steps = [*beginning.choosing(self, steps, groups), *steps]
+        """Fit the field in ``steps`` around the solve; every kind of fit runs this frame."""
+        check_parameters(self)
+        if self.callbacks or should_show_progress(self.verbose):
+            steps = [*library.make_observing_steps(self), *steps]
+        steps = [*beginning.choosing_steps(self, steps, groups), *steps]
         for step in [*beginning.steps, *steps]:
             step.check(self)
-        settled = beginning.settled(self)
-        with self._progress() as progress:
-            training = settled.fit_state(X, y, sample_weight, progress, beginning, steps=steps)
-            progress.choosing()
+        settled = beginning.settle_estimator(self)
+        with ExitStack() as opened:
+            for step in steps:
+                opened.enter_context(step.open_context())
+            training = prepare_fit(settled, X, y, sample_weight, beginning, steps=steps)
             with blas_threads(blas_limit(self, training.data.n_positions)):
                 for step in [*beginning.steps, *training.run.steps]:
                     step.before(self, training)
-                progress.fitting()
                 chosen = training.estimator
                 cliques = beginning.cliques(chosen, training)
                 sample = training.place(training.data, cliques)
@@ -331,130 +356,102 @@ class FieldEstimator(KeptField[Data, Reader]):
                 fitted = library.fit_field(designs, sample, options, start=start, steps=around)
                 tolerance = library.resolve_tolerance(self.tol)
                 if options.tol < tolerance:
-                    fitted.solution = fitted.solution.within(tolerance)
-            self.set_fitted(training, fitted)
+                    fitted.solution = fitted.solution.with_tolerance(tolerance)
+            self._keep_fitted(training, fitted)
         for step in reversed(around):
             step.after(self)
         library.warn_of_fit(fitted, tolerance)
         library.warn_of_inference(fitted.warnings)
         return self
 
-    def _steps_of_callbacks(self) -> Sequence[FitStep]:
-        """Return the steps that callbacks have."""
-        return [each.step() for each in self.callbacks or () if isinstance(each, library.StepCallback)]
-
-    def fit_state(
+    def _prepare_fit(
         self,
         X: object,
         y: object,
         sample_weight: object,
-        progress: library.FitProgress | library.NoProgress,
         beginning: library.Beginning | None = None,
         *,
         steps: Sequence[FitStep] = (),
         every_item: bool = False,
     ) -> library.FitState[Data, Reader]:
-        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
-
-        Items of weight zero are left out: they lend a basis no pivot and a weight no support.
-
-        Parameters
-        ----------
-        X : inputs
-            The inputs, as for :meth:`fit`.
-        y : labels
-            The labels, as for :meth:`fit`.
-        sample_weight : array (n_items,) or None
-            One weight for each sequence, graph or row.
-        progress : FitProgress or NoProgress
-            What shows progress.
-        beginning : Beginning or None, default None
-            How the fit begins; None for nothing to go on from.
-        steps : sequence of FitStep, default ()
-            The steps around the solve.
-        every_item : bool, default False
-            Whether to keep items of weight zero, for whoever numbers the items.
-
-        Returns
-        -------
-        FitState
-            The state.
-        """
+        """Return the state of a fit; see ``prepare_fit``."""
         beginning = library.FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
         for step in steps:
             data = step.prepare(self, reader, data)
         if not (every_item or any(step.every_item for step in steps)):
-            data = data.weighty()
+            data = data.drop_weightless()
         spec, engine = self.structure.family(classes, data), self._engine(data)
-        random = engine.same_random(random_generator(self.random_state))
-        reader, data = library.rewritten(reader, data, beginning.scaling(self, reader, data))
-        options = self._fit_options(data, progress, random)
-        steps = [*steps, *stated_labels(self.partial_labels).steps(data, classes)]
+        random = engine.broadcast(random_generator(self.random_state))
+        reader, data = library.add_steps(reader, data, beginning.scaling_steps(self, reader, data))
+        options = self._fit_options(data, random)
+        for step in steps:
+            options = step.with_observers(options)
+        steps = [*steps, *resolve_partial_labels(self.partial_labels).steps(data, classes)]
         run = library.FitRun(engine, self._sample_settings(), options, steps)
         return library.FitState(library.with_usual_choices(self), reader, data, classes, spec, run)
 
-    def _fit_options(
-        self, data: Data, progress: library.FitProgress | library.NoProgress, random: np.random.Generator
-    ) -> library.FitOptions:
-        """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
+    def _fit_options(self, data: Data, random: np.random.Generator) -> library.FitOptions:
+        """Return the solver and the stopping rule."""
         enough = 0.0
         if isinstance(self.tol, str):
             weights = data.position_weights
             enough = library.NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
-        watch = self._watcher(progress)
-        return library.FitOptions(
-            self.solver,
-            library.resolve_tolerance(self.tol),
-            self.max_iter,
-            watch,
-            random,
-            progress.announce,
-            enough=enough,
-        )
-
-    def _watcher(self, progress: library.FitProgress | library.NoProgress) -> Callable[[Iteration], bool]:
-        """Return a function that shows every iteration to the callbacks and to what shows progress."""
-        watchers = [*(each for each in self.callbacks or () if each is not progress), progress]
-        # A list, not a generator: every watcher sees every iteration, whatever the others return.
-        return lambda iteration: True in [watcher(iteration) for watcher in watchers]
+        tol = library.resolve_tolerance(self.tol)
+        return library.FitOptions(self.solver, tol, self.max_iter, random=random, enough=enough)
 
     @property
     def _has_learnt_to_decide(self) -> bool:
-        """Whether the last fit has learnt what the present way to decide labels needs."""
-        return not self.decision_rule.learns(self) or decides_as_fitted(self)
+        """Whether the last fit has learnt the settings of the present decision."""
+        return not should_learn_settings(self) or has_fitted_decision(self)
 
     def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
-        """Return the steps that bring columns to one scale; none if they need none, unless ``always``."""
+        """Learn the steps that standardize columns; no steps if none are needed, unless ``always``."""
         return learn_scale(reader, data.own, always=always, ties=self.ties, among=data.processes)
 
     def _set_chosen(self, settings: Settings) -> None:
-        """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""
+        """Set chosen values of parameters."""
         for name in settings.keys() & set(self._get_param_names()):
             setattr(self, name, settings[name])
 
-    def set_fitted(self, training: library.FitState[Data, Reader], fitted: FittedField) -> Self:
-        """Set the fitted attributes from what a fit has found.
-
-        Parameters
-        ----------
-        training : FitState
-            What the fit works on.
-        fitted : FittedField
-            What the fit has found.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-        """
+    def _keep_fitted(self, training: library.FitState[Data, Reader], fitted: FittedField) -> Self:
+        """Set the fitted attributes from the result of a fit."""
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
-        field, inference = library.Field(fitted.terms, training.spec), library.FittedBy.of(fitted.family)
+        field, inference = library.Field(fitted.terms, training.spec), library.FittedBy.describe(fitted.family)
         self._forget_findings()
         self.choices_, self._repeated = training.estimator.choices_, training.estimator._repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self._lacks_features = False
         note_parameters(self)
-        for name, value in self.structure.findings(training).items():
-            setattr(self, name, value)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)
+
+
+def prepare_fit(
+    estimator: Any,
+    X: object,
+    y: object,
+    sample_weight: object,
+    beginning: library.Beginning | None = None,
+    *,
+    steps: Sequence[FitStep] = (),
+    every_item: bool = False,
+) -> library.FitState[Any, Any]:
+    """Prepare a fit: read and scale the data, choose the engine and the options.
+
+    Items of weight zero are left out unless ``every_item``, for whoever numbers the items: they lend a basis no pivot
+    and a weight no support.
+    """
+    begun = {} if beginning is None else {"beginning": beginning}
+    return estimator._prepare_fit(X, y, sample_weight, **begun, steps=steps, every_item=every_item)
+
+
+def fit_in_steps(
+    field: Estimator,
+    X: object,
+    y: object,
+    sample_weight: object,
+    steps: Sequence[FitStep],
+    groups: ArrayLike | None = None,
+) -> Estimator:
+    """Fit a field with further steps around the solve, the outermost first; ``groups`` are groups of items."""
+    return field._fit(X, y, sample_weight, beginning=field._beginning(), steps=steps, groups=groups)

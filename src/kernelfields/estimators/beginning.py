@@ -1,8 +1,9 @@
-"""How a fit begins: what is read, what is left open, and which terms there are before the solve.
+"""Beginnings of fits: reading of data, open parameters, and terms before the solve.
 
     estimator  ->  settled              what the structure of the data decides is given
     X, y       ->  read                 reader, data and classes
-    data       ->  in_kind, scaling     dense or sparse, and on the scale that is asked for
+    data       ->  convert_storage      dense or sparse
+               ->  scaling              on the requested scale
     parameters ->  choosing             the step that gives values to what is left to the data
                ->  cliques              what the field is made of
     sample     ->  terms                terms on the sample, and coefficients to start from
@@ -18,13 +19,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.engines.choice import reads_collections
+from kernelfields.engines.choice import learn_labelled
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.placed import FitStep
-from kernelfields.numerics.parameters import left_open
+from kernelfields.numerics.parameters import get_open_parameters, should_learn_settings
 from kernelfields.objective.designs.design import Design
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
@@ -34,34 +35,34 @@ _JUDGED = {"kernel", "prior_variance", "scale"}
 
 
 class Beginning(FitStep):
-    """A fit from nothing: the reader is learnt, parameters are chosen, a basis is selected for each term."""
+    """A fit from zero: learn the reader, choose parameters, select a basis for each term."""
 
     #: What it does around the solve: nothing; a beginning that goes on is a step of the fit itself, the innermost.
     steps: Sequence[FitStep] = ()
 
-    def settled(self, estimator: Any) -> Any:
-        """Return the estimator that reads the data: one in which nothing is open that an earlier fit has decided."""
+    def settle_estimator(self, estimator: Any) -> Any:
+        """Return the estimator that reads the data, with the choices of an earlier fit."""
         return estimator
 
-    @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and sorted classes."""
-        return estimator.structure.learn(X, y, sample_weight)
+        structure = estimator.structure
+        return learn_labelled(X, y, sample_weight, structure, structure.learn)
 
-    def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
-        """Return data dense or sparse, as suits the kernel if that is left open; ``others`` have further parts."""
-        return estimator.structure.in_own_kind(reader, data, others)
+    def convert_storage(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
+        """Convert data to dense or sparse storage as the kernel needs it; ``others`` are further parts."""
+        return estimator.structure.to_natural_sparsity(reader, data, others)
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
-        """Return the steps that bring columns to one scale if that is asked for."""
+    def scaling_steps(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return the steps that standardize columns, if requested."""
         return estimator._learn_scale(reader, data, always=True) if estimator.scale is True else ColumnSteps()
 
-    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
-        """Return the steps, before others, that choose what is left to the data; ``groups`` are those of items."""
+    def choosing_steps(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return the steps that choose open parameters; ``groups`` are the groups of items."""
         if (
             groups is None
-            and not estimator.decision_rule.learns(estimator)
-            and _JUDGED.isdisjoint(left_open(estimator))
+            and not should_learn_settings(estimator)
+            and _JUDGED.isdisjoint(get_open_parameters(estimator))
         ):
             return []
         from kernelfields.estimators.tuning import Tuning
@@ -73,19 +74,19 @@ class Beginning(FitStep):
         return estimator.structure.clique_sets(problem)
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
-        """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        """Return the terms of the field on the sample, and their initial coefficients, None for zero."""
         return estimator.structure.designs(problem, sample, cliques), None
 
 
 class PartOf(Beginning):
-    """A fit to a part of the data that another reader has seen, which have its columns and classes."""
+    """A fit to a part of data, with the columns and classes of all data."""
 
     def __init__(self, reader: Any, classes: np.ndarray):
         self.reader = reader
         self.classes = classes
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return reader, labelled data and the classes of all."""
+        """Return reader, labelled data and the classes of all data."""
         return estimator.structure.learn(X, y, sample_weight, (self.reader, self.classes))
 
 

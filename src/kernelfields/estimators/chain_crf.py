@@ -6,34 +6,32 @@ from collections.abc import Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data import extras
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques
 from kernelfields.data.readers import InputReader
-from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators import library
+from kernelfields.engines.choice import accept_collections_by_item
+from kernelfields.estimators import answering, inspecting, library, methods
 from kernelfields.estimators.answering.decisions import DECODINGS
-from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
-from kernelfields.estimators.answering.spans import SpanReading
 from kernelfields.estimators.base import FieldEstimator
-from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.inspecting.inspection import SequenceInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.rare_labels import (
-    BY_THRESHOLDS,
+    LEARNT_DECODINGS,
     ChainRule,
-    learnt_thresholds,
+    get_thresholds,
 )
-from kernelfields.estimators.span_questions import Entity, boundary_shares, find_entities
 from kernelfields.inputs.steps import ASKING
+from kernelfields.numerics.lazy import defer
 from kernelfields.numerics.parameters import (
     attribute,
+    check_one,
     check_penalty,
     check_support,
     check_window,
     declares_parameters,
-    one_of,
     or_auto,
     or_named,
     or_none,
@@ -96,19 +94,21 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
         The fitted transformer that makes inputs of X.
     """
 
-    answer_format = AnswerFormat(spans=SpanReading())
-    _inspection = SequenceInspection()
+    _answer_format = defer(lambda: answering.AnswerFormat[Any](spans=answering.SpanReading()))
+    _inspection = defer(lambda: inspecting.SequenceInspection())
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
         "auto",
-        lambda value, name: or_named(check_window, ("auto", *ASKING["window"]), _WINDOWS)(value, name),
+        or_named(check_window, (("auto",), ASKING["window"]), _WINDOWS),
         usual=USUAL["window"],
     )
-    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques), nested=EdgeCliques)
+    edges: EdgeCliques | None = parameter(
+        None, lambda value, name: library.clique_set(EdgeCliques)(value, name), nested=EdgeCliques
+    )
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     constraints: object = parameter(None)
-    decode: str = parameter("auto", one_of(*DECODINGS))
+    decode: str = parameter("auto", check_one(*DECODINGS))
     allowed: library.LabelDictionary | None = parameter(
         None, or_none(lambda value, name: library.check_dictionary(value))
     )
@@ -117,17 +117,56 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
 
     transitions_: np.ndarray | None = attribute()
 
-    def behind(self, transformer: Any) -> Self:
-        field = super().behind(transformer)
+    def _with_preprocessor(self, transformer: Any) -> Self:
+        field = super()._with_preprocessor(transformer)
         field.features = field.features_ = field._reader.features
         return field
+
+    # ---- probabilities
+
+    @accept_collections_by_item
+    def predict_proba(self, X: object, *, known: object = None, lengths: ArrayLike | None = None) -> answering.ByItem:
+        """Return the probabilities of labels, as :meth:`predict_marginals` does.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, in a form that :meth:`fit` takes.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
+
+        Returns
+        -------
+        list of arrays (T, L)
+            The marginals of each item, columns as in ``classes_``.
+
+        See Also
+        --------
+        predict_marginals : Return them, and those of cliques.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.predict_proba([[[21.0], [10.0]]])[0].round(2)
+        array([[0.24, 0.76],
+               [0.79, 0.21]])
+        """
+        if lengths is None:
+            extras.refuse_named_scorers()
+        return self.predict_marginals(X, known=known, lengths=lengths)
 
     # ---- pictures and spans
 
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
     ) -> library.LabelledSequence:
-        """Return one sequence as the field labels it, in colours, for a notebook or a page.
+        """Return one sequence with its predicted labels in colours, for a notebook or a page.
 
         Parameters
         ----------
@@ -160,10 +199,16 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
         check_is_fitted(self, "field_")
         return self._inspection.picture(self, x, y, tokens, caption)
 
-    @answers_collections
+    @accept_collections_by_item
     def predict_entities(
-        self, X: object, *, scheme: str | None = "auto", least: float = 0.05, known: object = None
-    ) -> list[list[Entity]]:
+        self,
+        X: object,
+        *,
+        scheme: str | None = "auto",
+        least: float = 0.05,
+        known: object = None,
+        lengths: ArrayLike | None = None,
+    ) -> list[list[methods.Entity]]:
         """Return the entities of each sequence.
 
         They are those of :meth:`predict`. The probability of an entity is that of the whole span among all labellings:
@@ -180,6 +225,8 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
             The least probability of alternatives, which are spans that overlap an entity.
         known : labels or None, default None
             What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -200,11 +247,16 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
         ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
         PER 0 2 0.81
         """
-        return find_entities(self, X, scheme, least, known)
+        if lengths is not None:
+            given: dict[str, Any] = {"scheme": scheme, "least": least, "known": known}
+            return answering.answer_by_lengths(methods.find_entities, self, X, lengths, **given)
+        return methods.find_entities(self, X, scheme, least, known)
 
-    @answers_collections
-    def predict_boundaries(self, X: object, *, scheme: str | None = "auto", known: object = None) -> ByItem:
-        """Return the probability that a span begins, position by position.
+    @accept_collections_by_item
+    def predict_boundaries(
+        self, X: object, *, scheme: str | None = "auto", known: object = None, lengths: ArrayLike | None = None
+    ) -> answering.ByItem:
+        """Return the probability of the begin of a span at each position.
 
         Spans are those of :meth:`predict_entities`; without a scheme they are runs of one label.
 
@@ -217,6 +269,8 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
             "O", for a SegmentCRF a segment.
         known : labels or None, default None
             What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -236,7 +290,9 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
         >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
         array([0.97, 0.1 , 0.03])
         """
-        return boundary_shares(self, X, scheme, known)
+        if lengths is not None:
+            return answering.answer_by_lengths(methods.boundary_shares, self, X, lengths, scheme=scheme, known=known)
+        return methods.boundary_shares(self, X, scheme, known)
 
 
 @declares_parameters
@@ -261,16 +317,13 @@ class ChainCRF(SequenceField):
     l1 : "auto" or float, default "auto"
         The weight of the sum of absolute weights in the objective, CRFsuite's c1; it needs explicit features. "auto" is
         0, or 0.1 if held-out data are predicted better.
-    cliques : list of clique sets, StructureSearch or None, default None
-        The clique sets of the field, in place of kernel, edges and what describes them; a StructureSearch adds those of
-        its candidates that bring most.
+    cliques : list of clique sets or None, default None
+        The clique sets of the field, in place of kernel, edges and what describes them.
 
     Attributes
     ----------
     thresholds_ : dict
         The probabilities above which rare labels are predicted with ``decode="f1"``.
-    structure_path_ : StructurePath or None
-        The steps of a StructureSearch.
 
     See Also
     --------
@@ -278,6 +331,7 @@ class ChainCRF(SequenceField):
     GraphCRF : Fields on graphs.
     SequenceClassifier : Classes of whole sequences.
     kernelfields.ChainCRFCV : A ChainCRF with parameters chosen by cross-validation.
+    kernelfields.selection.StructureSearch : A ChainCRF with clique sets that are chosen.
 
     References
     ----------
@@ -299,26 +353,24 @@ class ChainCRF(SequenceField):
     ('span', True)
     """
 
-    kind = "ChainCRF"
+    _kind = "ChainCRF"
     _structures = ChainStructure
-    decision_rule = ChainRule()
+    _decision_rule = ChainRule()
 
-    decode: str = parameter("auto", one_of(*DECODINGS, BY_THRESHOLDS))
+    decode: str = parameter("auto", check_one(*DECODINGS, *LEARNT_DECODINGS), learnt=LEARNT_DECODINGS)
     support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
-    cliques: Sequence[CliqueSet] | library.StructureSearch | None = parameter(None)
-
-    structure_path_: library.StructurePath | None = attribute()
+    cliques: Sequence[CliqueSet] | None = parameter(None)
 
     @property
     def thresholds_(self) -> dict[Any, float]:
-        """The probabilities above which rare labels are predicted with ``decode="f1"``."""
+        """The probability thresholds of rare labels with ``decode="f1"``."""
         return {
-            label: own for label, own in zip(self.classes_.tolist(), learnt_thresholds(self), strict=True) if own < 1.0
+            label: own for label, own in zip(self.classes_.tolist(), get_thresholds(self), strict=True) if own < 1.0
         }
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> library.LabelStream:
-        """Return a stream that labels the positions of one sequence as they come.
+        """Return a stream that labels the positions of one sequence as they arrive.
 
         See docs/streams.md.
 
@@ -354,7 +406,7 @@ class ChainCRF(SequenceField):
         >>> stream.end().labels
         ['rain']
         """
-        if decode is None and self.decode == BY_THRESHOLDS:
+        if decode is None and self.decode in LEARNT_DECODINGS:
             raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
-        jointly = self.decision_rule.decision(self, decode).jointly
+        jointly = self._decision_rule.decision(self, decode).jointly
         return library.LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)

@@ -23,11 +23,10 @@ from sklearn.base import DensityMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.reading import check_finite, random_generator
+from kernelfields.data.reading import Seed, check_finite, random_generator
 from kernelfields.data.table_reader import refuse_named_features
-from kernelfields.estimators.inspecting.weights import changed_parameters
+from kernelfields.estimators.inspecting.weights import describe_changed_parameters
 from kernelfields.estimators.kept_field import BasisLike, KernelLike
-from kernelfields.estimators.questions import Seed
 from kernelfields.families.box import Box, check_box, rebuild_measure, resolve_box, resolve_measure
 from kernelfields.families.density_basis import density_basis
 from kernelfields.families.finite import FiniteFamily
@@ -52,12 +51,12 @@ from kernelfields.numerics.parameters import (
     Check,
     check_count,
     check_declared,
+    check_one,
     check_penalty,
     check_tolerance,
     declares_parameters,
+    get_open_parameters,
     is_real,
-    left_open,
-    one_of,
     or_auto,
     or_none,
     parameter,
@@ -78,7 +77,7 @@ _FEW = 30
 
 
 def _positive(words: str) -> Check:
-    """Return a check for a positive number, finite if ``words`` name it so."""
+    """Return a check for a positive number, finite or one of ``words``."""
 
     def check(value: object, name: str) -> None:
         if not is_real(value) or not value > 0 or ("finite" in words and value == np.inf):
@@ -159,13 +158,13 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     array([0.39])
     """
 
-    kind = "ExponentialFamilyDensity"
+    _kind = "ExponentialFamilyDensity"
 
     kernel: KernelLike = parameter("rbf", first=True)
     prior_variance: float | str = parameter(
         1.0, or_auto(_positive("positive finite number")), usual=1.0, tried=_VARIANCES
     )
-    base_measure: str = parameter("uniform", one_of("uniform", "gaussian"))
+    base_measure: str = parameter("uniform", check_one("uniform", "gaussian"))
     box: ArrayLike | str = parameter("auto")
     margin: float = parameter(0.1, check_penalty)
     rank: int = parameter(200, check_count)
@@ -230,8 +229,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return self
 
     def _chosen_variance(self, points: np.ndarray, weights: np.ndarray) -> float:
-        """Return the prior variance, of powers of ten the one under which held-out points are most likely."""
-        usual, tried = with_usual_values(self).prior_variance, left_open(self).get("prior_variance", ())
+        """Return the power of ten, as prior variance, of the largest held-out likelihood."""
+        usual, tried = with_usual_values(self).prior_variance, get_open_parameters(self).get("prior_variance", ())
         if len(points) < _FEW or not tried:
             return float(usual)
         held = np.random.default_rng(0).permutation(len(points)) % 3 == 0
@@ -280,7 +279,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             )
 
     def _error_of_peaks(self, quadrature: Quadrature) -> float:
-        """Return by how much peaks between all nodes may raise the log partition, in nats."""
+        """Estimate the error of the log partition by peaks between nodes, in nats."""
         if not isinstance(self.basis_, PivotSubspace):
             return 0.0
         pivots = np.asarray(self.basis_.pivots, dtype=np.float64)
@@ -289,18 +288,18 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return float(np.logaddexp(0.0, unseen - self.log_partition_))
 
     def _finite_family(self, rule: Rule) -> tuple[FiniteFamily, float]:
-        """Return the family on the nodes, its largest mass 1, and the logarithm of what its masses lack."""
+        """Return the family on the nodes, scaled to a largest mass of 1, and the log of the scale."""
         shift = float(rule.log_masses.max())
         return FiniteFamily(self._features(rule.nodes), np.exp(rule.log_masses - shift)), shift
 
     def _points(self, X: ArrayLike, *, reset: bool = False) -> np.ndarray:
-        """Check points as scikit-learn does, and say which are missing."""
+        """Check points as scikit-learn does; return points and a mask of missing points."""
         points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset))
         check_finite(points, lambda number: "X")
         return points
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        """Return f, (n,)."""
+        """Return the values of f, (n,)."""
         return self.basis_.apply(self._measure.box.to_unit(X), self.coef_[:, None])[:, 0]
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
@@ -390,7 +389,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         >>> from kernelfields import ExponentialFamilyDensity
         >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
         >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
-        >>> member = density.family().at(density.coef_)
+        >>> member = density.family().distribution(density.coef_)
         >>> member.mean.shape == density.coef_.shape
         True
         """
@@ -417,7 +416,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         >>> mean.shape == density.coef_.shape, bool((covariance.diagonal() > 0).all())
         (True, True)
         """
-        member = self.family().at(self.coef_)
+        member = self.family().distribution(self.coef_)
         return member.mean, member.covariance()
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> np.ndarray:
@@ -507,7 +506,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return -float(self.expectation(self.score_samples))
 
     def summary(self) -> Table:
-        """Return the fitted density at a glance.
+        """Return a summary of the fitted density.
 
         Returns
         -------
@@ -534,12 +533,12 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             "fit": f"{self.n_iter_} Newton steps, {self.certificate_}",
         }
         heading = f"{type(self).__name__}: {len(self.box_)} dimensions, {self.basis_.rank:,} basis functions"
-        changed = changed_parameters(self)
+        changed = describe_changed_parameters(self)
         rows = [*figures.items(), *([(), *changed.items()] if changed else [])]
         return Table(("figure", "value"), rows, heading, words=(0, 1))
 
     def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
-        """Return how far the fit can be from the best one among all functions of the RKHS.
+        """Return a bound on the distance of the fit from the best function of the RKHS.
 
         It is exact for the discretised problem, and takes O((M + n)^2) evaluations of the kernel for M nodes and n
         points.
@@ -581,14 +580,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
 
-    def to_document(self) -> Document:
-        """Return the fitted density as plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted density as plain values and arrays."""
         names = getattr(self, "feature_names_in_", np.array([], dtype=str))
         return {
             "parameters": describe_parameters(self),
@@ -607,21 +600,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         }
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the density that was described.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted density; errors of any kind if the document is not sound.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         functions = callables or {}
         bounds = finite_array(document["box"], "the box", (None, 2)).astype(np.float64)
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())

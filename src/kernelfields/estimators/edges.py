@@ -1,6 +1,6 @@
 """Checks of clique sets that are parameters, such as ``edges``.
 
-What a set leaves open is that of the estimator, see ``CliqueSet.filled``. None stands for the usual set.
+What a set leaves open is that of the estimator, see ``CliqueSet.with_defaults``. None stands for the usual set.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kernelfields.numerics.parameters import Check
 
 
 def clique_set(kind: type[CliqueSet]) -> Check:
-    """Return a check for a clique set of a kind or None."""
+    """Return a check for None or a clique set of a class."""
 
     def check(value: object, name: str) -> None:
         if not (value is None or isinstance(value, kind)):

@@ -1,30 +1,28 @@
-"""What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+"""The state of a fit: labelled data, their reader, their engine, and findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 import numpy as np
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
-from kernelfields.estimators.questions import Data, Reader
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.choices import NO_CHOICES
-from kernelfields.models.placed import FitStep
+from kernelfields.models.placed import FitStep, FittedField
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Iteration
 from kernelfields.structures import library
+from kernelfields.structures.structure import Data, Reader
 
 
 @dataclass
 class FitRun:
-    """How a fit is solved: where, with which options, and what happens around the solve."""
+    """The run of a fit: engine, options, and steps around the solve."""
 
     engine: Engine
     settings: SampleSettings
@@ -34,13 +32,13 @@ class FitRun:
 
     @property
     def held_out(self) -> Any:
-        """Labelled data beside those of the fit, which a step has read; None without."""
+        """Labelled data that a step holds out; None if no step does."""
         return next((step.held_out for step in self.steps if step.held_out is not None), None)
 
     def place(
         self, data: PackedData, spec: FamilySpec, n_terms: int, beside: int | None = None, solved: bool = True
     ) -> Sample:
-        """Return data where the fit runs; features of ``n_terms`` share its memory with ``beside`` positions."""
+        """Put data on the engine of the fit; features of ``n_terms`` share its memory with ``beside`` positions."""
         beside = self.settings.beside if beside is None else beside
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
         return self.engine.place(data, spec, settings)
@@ -48,7 +46,7 @@ class FitRun:
 
 @dataclass
 class FitState(Generic[Data, Reader]):
-    """What a fit works on: an estimator, labelled data and how they were read, and how they are fitted."""
+    """The state of a fit: an estimator, labelled data, their reader and their run."""
 
     #: As it is fitted: nothing of it is left to the data, and it has what became of that.
     estimator: Any
@@ -59,12 +57,16 @@ class FitState(Generic[Data, Reader]):
     run: FitRun
 
     def place(self, data: PackedData, cliques: NamedCliques, beside: int | None = None, solved: bool = True) -> Sample:
-        """Return data where the fit runs, for the features of clique sets."""
+        """Put data on the engine of the fit, for the features of clique sets."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
         return self.run.place(data, self.spec, n_terms, beside, solved)
 
-    def read_beside(self, X: object, y: object) -> Data:
-        """Return a development set as data like those of the fit; ValueError or TypeError if they do not fit."""
+    def keep_fitted(self, estimator: Any, fitted: FittedField) -> Any:
+        """Set the fitted attributes of an estimator, and return it."""
+        return estimator._keep_fitted(self, fitted)
+
+    def read_validation_data(self, X: object, y: object) -> Data:
+        """Read a development set like the data of the fit; ValueError or TypeError if the two differ in kind."""
         structure = self.estimator.structure.with_reader(self.reader, self.classes, self.spec)
         try:
             data = structure.read_labelled(X, structure.training_labels(y))
@@ -76,35 +78,16 @@ class FitState(Generic[Data, Reader]):
         return data
 
 
-def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
-    """Return a reader with further steps, and the data that it has read after these."""
+def add_steps(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
+    """Add steps to a reader; return it and the transformed data."""
     if not steps.tables:
         return reader, data
-    reader = replace(reader, steps=reader.steps.extended(steps))
-    return reader, data.changed(lambda own: own.rewritten(steps))
+    reader = replace(reader, steps=reader.steps.with_steps(steps))
+    return reader, data.apply(lambda own: own.apply_steps(steps))
 
 
 def with_usual_choices(estimator: Any) -> Any:
-    """Return a copy of an estimator with usual values of what is left to the data, of which nothing has been tried."""
+    """Return a copy of an estimator with default values of open parameters."""
     usual = with_usual_values(estimator)
     usual.choices_, usual._repeated = NO_CHOICES, None
     return usual
-
-
-class NoProgress(AbstractContextManager):
-    """Progress of a fit that shows nothing."""
-
-    def __exit__(self, *exception: object) -> None:
-        """Nothing to end."""
-
-    def __call__(self, iteration: Iteration) -> None:
-        """Show nothing."""
-
-    def announce(self, text: str) -> None:
-        """Show nothing."""
-
-    def choosing(self) -> None:
-        """Show nothing."""
-
-    def fitting(self) -> None:
-        """Show nothing."""

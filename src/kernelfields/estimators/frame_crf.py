@@ -14,16 +14,25 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
+from kernelfields.data.frames import NUMBER, TEXT, FrameReader, FrameSequences, convert_library
 from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.time_columns import TIME_FEATURES
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import FITTED, OF_PROBABILITIES, WrappedField, besides, passes_on, refuses
+from kernelfields.models.wrapped_field import (
+    FITTED,
+    OF_PROBABILITIES,
+    WrappedField,
+    besides,
+    forward_questions,
+    refuse_questions,
+)
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
@@ -35,16 +44,18 @@ _OF_TABLES = (
 _OF_LABELS = ("log_likelihood", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
-_OF_OTHERS = besides(OF_PROBABILITIES, "predict_marginals", *_OF_TABLES, *_OF_LABELS, *_OF_ONE, *_OF_THE_FIT)
+_OF_OTHERS = besides(
+    OF_PROBABILITIES, "predict_marginals", "predict_proba", *_OF_TABLES, *_OF_LABELS, *_OF_ONE, *_OF_THE_FIT
+)
 _KINDS = (ChainCRF,)
 _ROWS = "each row of a table has a label, predict(df), and predict_marginals(df) a column for each label"
 
 
-@refuses(**dict.fromkeys((*_OF_OTHERS, "predict_states"), _ROWS))
-@passes_on(*_OF_TABLES, way="_ask_of_table", like=_KINDS)
-@passes_on(*_OF_LABELS, way="_ask_of_labels", like=_KINDS)
-@passes_on(*_OF_ONE, way="_ask_of_one", like=_KINDS)
-@passes_on(*_OF_THE_FIT, *besides(FITTED, "classes_", "feature_names_in_", "n_features_in_"), like=_KINDS)
+@refuse_questions(**dict.fromkeys((*_OF_OTHERS, "predict_states"), _ROWS))
+@forward_questions(*_OF_TABLES, way="_ask_of_table", like=_KINDS)
+@forward_questions(*_OF_LABELS, way="_ask_of_labels", like=_KINDS)
+@forward_questions(*_OF_ONE, way="_ask_of_one", like=_KINDS)
+@forward_questions(*_OF_THE_FIT, *besides(FITTED, "classes_", "feature_names_in_", "n_features_in_"), like=_KINDS)
 @declares_parameters
 class FrameCRF(WrappedField, StoredEstimator):
     """Field on tables of pandas, polars or pyarrow: one row for each position, a column of sequence ids, one of labels.
@@ -68,9 +79,13 @@ class FrameCRF(WrappedField, StoredEstimator):
     label : hashable, default "label"
         The name of the column of labels.
     features : list of hashable or None, default None
-        The names of the columns of features; None takes all others. Text and categories are one-hot.
+        The names of the columns of features. None takes all others but date-times, ids and what is one value in each
+        sequence, which a warning names. Text and categories are one-hot.
     sort : bool or hashable, default False
         True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column.
+    time_features : list of {"hour", "weekday", "step"} or None, default None
+        Numbers to make of the column of date-times: the hour and the day of the week as points on a circle, and the
+        time since the row before.
 
     Attributes
     ----------
@@ -99,13 +114,14 @@ class FrameCRF(WrappedField, StoredEstimator):
     ['sun', 'rain']
     """
 
-    kind = "FrameCRF"
+    _kind = "FrameCRF"
 
     estimator: BaseEstimator | None = parameter(None, first=True)
     sequence: Hashable = parameter("sequence")
     label: Hashable = parameter("label")
     features: Sequence[Hashable] | None = parameter(None)
     sort: bool | Hashable = parameter(False)
+    time_features: Sequence[str] | None = parameter(None)
 
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table.
@@ -141,10 +157,10 @@ class FrameCRF(WrappedField, StoredEstimator):
         >>> crf.feature_names_in_.tolist(), crf.classes_.tolist()
         (['t'], ['rain', 'sun'])
         """
-        reader = FrameReader(self.sequence, self.label, self.features, self.sort)
+        reader = self._new_reader()
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
         after = None
-        if self.__sklearn_is_fitted__() and _goes_on(estimator):
+        if self.__sklearn_is_fitted__() and _is_continued(estimator):
             if type(self.estimator_) is not type(estimator) or isinstance(estimator, Pipeline):
                 raise ValueError(
                     f"warm_start=True goes on from a fitted {type(self.estimator_).__name__}, and a FrameCRF can with "
@@ -155,9 +171,11 @@ class FrameCRF(WrappedField, StoredEstimator):
             # One table of targets for each sequence, in the order of their first rows.
             sequences = replace(reader.learn(X, [""] * len(X), after=after), y=y)  # type: ignore[arg-type]
         else:
-            sequences = reader.learn(X, y, partly=_fits_gaps(estimator), after=after)
+            sequences = reader.learn(X, y, partly=_has_partial_labels(estimator), after=after)
         if settings.get("X_dev") is not None:
-            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
+            beside = reader.read(
+                settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_has_partial_labels(estimator)
+            )
             settings |= {"X_dev": beside.X, "y_dev": beside.y}
         return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
 
@@ -191,16 +209,20 @@ class FrameCRF(WrappedField, StoredEstimator):
         ['sun', 'sun', 'rain']
         """
         if not self.__sklearn_is_fitted__():
-            reader = FrameReader(self.sequence, self.label, self.features, self.sort)
+            reader = self._new_reader()
             estimator = clone(ChainCRF() if self.estimator is None else self.estimator)
-            sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
+            sequences = reader.learn(X, y, partly=_has_partial_labels(estimator))
         else:
             reader, estimator = self._reader, self.estimator_
-            sequences = reader.read(X, y, labelled=True, partly=_fits_gaps(estimator))
+            sequences = reader.read(X, y, labelled=True, partly=_has_partial_labels(estimator))
         return self._keep(estimator.partial_fit(sequences.X, sequences.y, **settings), reader)
 
+    def _new_reader(self) -> FrameReader:
+        """Return a reader of tables for the columns in the parameters."""
+        return FrameReader(self.sequence, self.label, self.features, self.sort, tuple(self.time_features or ()))
+
     def _keep(self, estimator: FieldEstimator, reader: FrameReader) -> Self:
-        """Take a fitted field, and the reader of its tables, for one's own."""
+        """Set the fitted field and the reader of its tables."""
         self.estimator_, self._reader = estimator, reader
         self.feature_names_in_ = np.array(reader.feature_names, dtype=object)
         self.n_features_in_ = len(reader.feature_names)
@@ -213,7 +235,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self.estimator_.classes_
 
     def sequences(self, X: object, y: object = None, *, labelled: bool = False) -> FrameSequences:
-        """Return a table as the fitted field sees it.
+        """Return the sequences of a table as the fitted field reads them.
 
         Parameters
         ----------
@@ -273,7 +295,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         >>> crf.predict(pd.DataFrame({"week": [3, 3], "t": [21.0, 10.0]})).tolist()
         ['sun', 'rain']
         """
-        sequences, given = self._given(X, known)
+        sequences, given = self._split_known(X, known)
         return self._output(sequences.column(self.ask("predict", sequences.X, **given, **settings), str(self.label)))
 
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
@@ -307,11 +329,40 @@ class FrameCRF(WrappedField, StoredEstimator):
         0  0.19  0.81
         1  0.73  0.27
         """
-        sequences, given = self._given(X, known)
+        sequences, given = self._split_known(X, known)
         answer = self.ask("predict_marginals", sequences.X, **given, **settings)
         if settings.get("cliques") is None:
             return self._output(sequences.columns(answer, self.classes_))
         return self._output(sequences.columns(answer[0], self.classes_)), answer[1]
+
+    def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the probabilities of the labels of each row, as scikit-learn has them.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        known : str, sequence (n,) or None, default None
+            What is known of the labels, as in :meth:`predict`.
+
+        Returns
+        -------
+        array (n, L)
+            The marginals p(y_t | x), rows as in the table and columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> crf.predict_proba(days).shape
+        (5, 2)
+        """
+        sequences, given = self._split_known(X, known)
+        return sequences.rows(self.ask("predict_marginals", sequences.X, **given))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set the library of the answers.
@@ -346,12 +397,12 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self
 
     def _output(self, answer: Any) -> Any:
-        """Return a column or a table in the library that ``set_output`` names."""
+        """Return a column or a table in the library of ``set_output``."""
         own = vars(self).get("_sklearn_output_config", {})
-        return in_library(answer, own.get("transform", get_config()["transform_output"]))
+        return convert_library(answer, own.get("transform", get_config()["transform_output"]))
 
-    def _given(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
-        """Return the sequences of a table, and the keyword of the estimator for what is known of their labels."""
+    def _split_known(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
+        """Return the sequences of a table, and the keyword argument for known labels."""
         if known is None:
             return self.sequences(X), {}
         check_is_fitted(self, "estimator_")
@@ -389,56 +440,56 @@ class FrameCRF(WrappedField, StoredEstimator):
         1.0
         """
         check_is_fitted(self, "estimator_")
-        sequences = self._reader.read(X, y, labelled=True, partly=_fits_gaps(self.estimator_))
+        sequences = self._reader.read(X, y, labelled=True, partly=_has_partial_labels(self.estimator_))
         return self.estimator_.score(sequences.X, sequences.y)
 
-    def to_document(self) -> Document:
-        """Return the fitted field and the names of its columns as plain values and arrays.
-
-        Of a search it is the best field.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted field and the names of its columns as plain values and arrays."""
         kind, document = describe_model(self.estimator_, "the estimator of this FrameCRF")
         names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
         kinds = self._reader.kinds
-        for name in (*names.values(), *kinds):
+        for name in (*names.values(), *kinds, *self._reader.left_out):
             if not isinstance(name, str | int):
                 raise ValueError(f"names of columns in a model file are text or whole numbers, got {name!r}")
         columns = [[name, kind] for name, kind in kinds.items()]
         chosen = self.features is not None
-        return {**names, "columns": columns, "chosen": chosen, "kind": kind, "field": document}
+        described: Document = {**names, "columns": columns, "chosen": chosen, "kind": kind, "field": document}
+        reader = self._reader
+        if reader.left_out or reader.time_features:
+            axes = {"left_out": reader.left_out, "time": reader.time, "time_features": list(reader.time_features)}
+            described["axes"] = axes
+        return described
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted estimator; errors of any kind if the document is not sound.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         field = rebuild_model(document["kind"], document["field"], callables)
         kinds = dict(document["columns"])
         if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
             raise ValueError("the columns of features must hold numbers or text")
         features = list(kinds) if document["chosen"] else None
         own = {name: document[name] for name in ("sequence", "label", "sort")}
-        reader = FrameReader(**own, features=features, kinds=kinds)
-        return cls(clone(field), features=features, **own)._keep(field, reader)
+        axes = dict(document.get("axes", {"left_out": [], "time": None, "time_features": []}))
+        made = [str(each) for each in axes["time_features"]]
+        if not {*made} <= {*TIME_FEATURES}:
+            raise ValueError(f"the features of times must be among {list(TIME_FEATURES)}")
+        reader = FrameReader(
+            **own,
+            features=features,
+            time_features=tuple(made),
+            kinds=kinds,
+            left_out=list(axes["left_out"]),
+            time=axes["time"],
+        )
+        return cls(clone(field), features=features, time_features=made or None, **own)._keep(field, reader)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits.
+        """Return the estimator to fit.
 
         Returns
         -------
@@ -447,24 +498,13 @@ class FrameCRF(WrappedField, StoredEstimator):
         """
         return ChainCRF() if self.estimator is None else self.estimator
 
-    def behind(self, transformer: object) -> Self:
-        """Refuse: what is made of a table before it is read has other columns.
-
-        Parameters
-        ----------
-        transformer : transformer
-            A fitted transformer.
-
-        Raises
-        ------
-        TypeError
-            In any case.
-        """
+    def _with_preprocessor(self, transformer: object) -> Self:
+        """Raise TypeError: transformed tables have other columns."""
         raise TypeError("a FrameCRF reads tables itself: FrameCRF(make_pipeline(transformer, ChainCRF())) asks both")
 
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
-        """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
-        sequences, given = self._given(X, known)
+        """Return the answer of the field for the sequences of a table, as columns if it is by row."""
+        sequences, given = self._split_known(X, known)
         found = self.ask(name, sequences.X, *arguments, **given, **settings)
         if name == "predict_variances":
             return self._output(sequences.columns(found, self.classes_))
@@ -477,21 +517,21 @@ class FrameCRF(WrappedField, StoredEstimator):
     def _ask_of_labels(
         self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object
     ) -> Any:
-        """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
+        """Return the answer of the field for a table and its labels, ``y`` or a column."""
         sequences = self._reader.read(X, y, labelled=True, partly=name == "log_likelihood")
-        given = self._given(X, known)[1]
+        given = self._split_known(X, known)[1]
         return self.ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
 
     def _ask_of_one(self, name: str, X: object, y: object = None, *arguments: object, **settings: object) -> Any:
-        """Return what the field answers for the rows of one sequence; ``y`` holds their labels."""
+        """Return the answer of the field for the rows of one sequence, with labels ``y``."""
         sequences = self.sequences(X, y, labelled=y is not None)
         if len(sequences.X) != 1:
             raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)} sequences")
         labels = None if sequences.y is None else sequences.y[0]
         return self.ask(name, sequences.X[0], labels, *arguments, **settings)
 
-    def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
-        """Return the field that evaluations ask, with X and y as it takes them.
+    def prepare_evaluation(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
+        """Return the field for evaluations, with converted X and y.
 
         Parameters
         ----------
@@ -512,16 +552,16 @@ class FrameCRF(WrappedField, StoredEstimator):
             The labels.
         """
         sequences = self.sequences(X, y, labelled=labelled)
-        return self.fitted_inside(), sequences.X, sequences.y
+        return self.get_fitted(), sequences.X, sequences.y
 
 
-def _goes_on(estimator: BaseEstimator) -> bool:
-    """Whether an estimator, or the last step of a pipeline, is to go on from its last fit."""
+def _is_continued(estimator: BaseEstimator) -> bool:
+    """Whether an estimator, or the last step of a pipeline, has ``warm_start``."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     return bool(last.get_params(deep=False).get("warm_start", False))
 
 
-def _fits_gaps(estimator: BaseEstimator) -> bool:
-    """Whether ``partial_labels`` is given to an estimator, or to one inside a pipeline or a search."""
+def _has_partial_labels(estimator: BaseEstimator) -> bool:
+    """Whether an estimator, also inside a pipeline or a search, has ``partial_labels``."""
     given = estimator.get_params().items()
     return any(value is not None for name, value in given if name.rpartition("__")[2] == "partial_labels")

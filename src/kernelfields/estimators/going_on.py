@@ -1,4 +1,4 @@
-"""What may change between a fit and one that goes on from it: with ``warm_start``, or by one more batch.
+"""Comparison of parameters between a fit and its continuation, with ``warm_start`` or by a further batch.
 
     parameters                                   with warm_start                            in partial_fit
     how it is solved, and where                  as they are now                            as they are now
@@ -38,7 +38,7 @@ _DECIDING = ("decode", "decision", "inference")
 # Those for which a fit may learn thresholds.
 _LEARNT = ("decode", "decision")
 _REGULARISED = ("prior_variance", "bias_prior_variance", "l1")
-_MEETING = ("constraints", "allowed", "max_duration", "repeats")
+_MEETING = ("constraints", "allowed", "max_duration", "min_duration", "repeats")
 #: What describes clique sets, together: kernel="auto" and the kernel that was chosen make the same ones.
 _OF_CLIQUES = ("kernel", "edges", "rank", "basis", "support", "cliques", "durations")
 #: Parameters that mean something else by None: no biases; what the data of the first fit show.
@@ -47,25 +47,25 @@ _UNLIKE_NONE = ("bias_prior_variance", "max_duration")
 _LONGEST = 300
 
 
-def described_parameters(estimator: BaseEstimator) -> dict[str, str]:
-    """Return the parameters that say what is fitted, as text that is the same for equal values and in a file."""
+def parameters_as_text(estimator: BaseEstimator) -> dict[str, str]:
+    """Return the parameters that define a fit as text, equal for equal values."""
     given = estimator.get_params(deep=False)
-    described = {name: described_value(value) for name, value in given.items() if name not in _SOLVING}
+    described = {name: value_as_text(value) for name, value in given.items() if name not in _SOLVING}
     if "features" in described:
-        described["features"] = described_features(given["features"])
+        described["features"] = features_as_text(given["features"])
     return described
 
 
-def described_features(features: Any) -> str:
-    """Return a transformer, a list of them or none in the form that they have in a fit, and in a file."""
+def features_as_text(features: Any) -> str:
+    """Return a transformer, a list of transformers or None as text."""
     if features is None or isinstance(features, str):
-        return described_value(features)
+        return value_as_text(features)
     from kernelfields.features.choice import resolve_features
 
-    return described_value(resolve_features(features))
+    return value_as_text(resolve_features(features))
 
 
-def described_value(value: Any) -> str:
+def value_as_text(value: Any) -> str:
     """Return a parameter as text; functions by their names."""
     text = _in_words(value)
     if len(text) <= _LONGEST:
@@ -96,14 +96,14 @@ def _in_words(value: Any) -> str:
 
 
 def refuse_changes(estimator: Any, *, batch: bool) -> None:
-    """Raise unless a fit may go on with the present parameters of a field."""
+    """Raise if a changed parameter prevents the continuation of a fit."""
     if estimator._lacks_features:
         raise ValueError(
             "the field comes from a file of an older version, without the features that l1 had left no weight: a fit "
             "that goes on would do without them. Set warm_start=False to start afresh"
         )
     free = _DECIDING if batch else (*_DECIDING, *_REGULARISED, *_MEETING, *_OF_CLIQUES)
-    present = described_parameters(estimator)
+    present = parameters_as_text(estimator)
     for name, was in (estimator._fitted_with or {}).items():
         now = present.get(name, was)
         if now == was or (name in free and not _is_left_open(name, getattr(estimator, name), was)):
@@ -117,35 +117,35 @@ def refuse_changes(estimator: Any, *, batch: bool) -> None:
 
 
 def changes_of_cliques(estimator: Any) -> str:
-    """Return which parameters that describe clique sets have changed, in words; nothing if none has."""
-    noted, present = estimator._fitted_with or {}, described_parameters(estimator)
+    """Return the changed parameters of clique sets as text; empty without changes."""
+    noted, present = estimator._fitted_with or {}, parameters_as_text(estimator)
     changed = [name for name in _OF_CLIQUES if noted.get(name, "") != present.get(name, "") and name in noted]
     words = [f"{name} was {noted[name]:.100} and is now {present[name]:.100}" for name in changed]
     return f" ({', '.join(words)})" if words else ""
 
 
-def decides_as_fitted(estimator: Any) -> bool:
-    """Whether labels are decided in the way for which the last fit has learnt what that needs."""
+def has_fitted_decision(estimator: Any) -> bool:
+    """Whether the last fit has learnt the settings of the present decision."""
     noted = estimator._fitted_with or {}
-    return all(noted[name] == described_value(getattr(estimator, name)) for name in _LEARNT if name in noted)
+    return all(noted[name] == value_as_text(getattr(estimator, name)) for name in _LEARNT if name in noted)
 
 
 def _is_left_open(name: str, now: Any, was: str) -> bool:
-    """Whether a parameter has become one that a fit that begins would choose, or is of another kind than it was."""
+    """Whether a parameter has become "auto", or has changed its type."""
     if name in _DECIDING:
         return False
     return is_auto(now) or (name in _UNLIKE_NONE and now is None) or (name == "bias_prior_variance" and was == "None")
 
 
 def note_parameters(estimator: Any) -> None:
-    """Note the present parameters as those of the fit, which one that goes on is compared with."""
-    estimator._fitted_with = described_parameters(estimator)
+    """Store the present parameters as parameters of the fit."""
+    estimator._fitted_with = parameters_as_text(estimator)
 
 
-def noted_parameters(estimator: BaseEstimator, noted: object) -> dict[str, str]:
-    """Return what a file notes of the parameters of its fit; of older files, which note none, those that they hold."""
+def get_noted_parameters(estimator: BaseEstimator, noted: object) -> dict[str, str]:
+    """Return the stored parameters of the fit of a file; for older files the present parameters."""
     if noted is None:
-        return described_parameters(estimator)
+        return parameters_as_text(estimator)
     if not isinstance(noted, Mapping) or not all(isinstance(text, str) for text in noted.values()):
         raise ValueError("the parameters of its fit are not described in words")
     return {str(name): text for name, text in noted.items()}

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data import extras
 from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques
 from kernelfields.data.graph_cliques import GraphFactors
 from kernelfields.data.graph_reader import GraphReader
-from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
 from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DECODINGS, ParameterRule
-from kernelfields.estimators.answering.formats import AnswerFormat
+from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.estimators.inspecting.inspection import Inspection
@@ -25,8 +25,8 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.inference.graph_plans import check_method
 from kernelfields.numerics.parameters import (
     attribute,
+    check_one,
     declares_parameters,
-    one_of,
     parameter,
     variance_or_auto,
 )
@@ -46,7 +46,7 @@ def _check_edges(edges: object, name: str) -> None:
 
 @dataclass(frozen=True)
 class GraphInspection(Inspection):
-    """The words of graphs."""
+    """Inspection of fields on graphs."""
 
     def item(self, model: Any, x: object, y: object, caller: str) -> Graphs:
         """Return one graph as data, labelled if y is given."""
@@ -56,16 +56,16 @@ class GraphInspection(Inspection):
         """Return the names of the columns of nodes, or of a type of edges."""
         kind, reader = term.group, model._reader
         own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-        known, width = reader.columns_of(kind), reader.tied_columns(kind).count
+        known, width = reader.column_names(kind), reader.tied_columns(kind).count
         names = input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
         return reader.steps.names(names, kind)
 
     def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
-        """Return the type of an edge, and what is at its other nodes."""
-        return f"{term.group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
+        """Return the type of an edge, and the labels at its other nodes."""
+        return f"{term.group} with {' and '.join(map(compared.describe_place, nodes[:place] + nodes[place + 1 :]))}"
 
     def transitions(self, model: Any) -> np.ndarray | None:
-        """Return the table of scores of the one type of edges; None for several."""
+        """Return the table of scores of the only type of edges; None for several types."""
         pairs = [table for table in model.edge_scores_.values() if table.ndim == 2]
         return pairs[0] if len(pairs) == 1 else None
 
@@ -135,10 +135,10 @@ class GraphCRF(FieldEstimator[Graphs, GraphReader]):
     'tree'
     """
 
-    kind = "GraphCRF"
+    _kind = "GraphCRF"
     _structures = GraphStructure
-    answer_format = AnswerFormat(GRAPHS, ("graph", "node"))
-    decision_rule = ParameterRule()
+    _answer_format = AnswerFormat(GraphStructure.item_names, ("graph", "node"))
+    _decision_rule = ParameterRule()
     _inspection = GraphInspection()
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True, usual="rbf")
@@ -147,11 +147,44 @@ class GraphCRF(FieldEstimator[Graphs, GraphReader]):
     cliques: Sequence[CliqueSet] | None = parameter(None)
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
-    decode: str = parameter("auto", one_of(*DECODINGS))
+    decode: str = parameter("auto", check_one(*DECODINGS))
     ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
-    neighbours: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
+    neighbours: bool | str = parameter("auto", check_one("auto", True, False), usual=False)
 
     edge_scores_: dict[str, np.ndarray] = attribute()
+
+    def predict_proba(self, X: object, *, known: object = None) -> ByItem:
+        """Return the probabilities of labels, as :meth:`predict_marginals` does.
+
+        Parameters
+        ----------
+        X : graphs
+            Graphs, in a form that :meth:`fit` takes.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of arrays (n, L)
+            The marginals of each graph, columns as in ``classes_``.
+
+        See Also
+        --------
+        predict_marginals : Return them, and those of cliques.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import GraphCRF
+        >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
+        >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
+        >>> crf = GraphCRF("rbf", prior_variance=10.0, random_state=0).fit(X, y)
+        >>> crf.predict_proba([(np.array([[0.1], [0.9]]), [[0, 1]])])[0].round()
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        extras.refuse_named_scorers()
+        return self.predict_marginals(X, known=known)
 
     def show(
         self,
@@ -162,7 +195,7 @@ class GraphCRF(FieldEstimator[Graphs, GraphReader]):
         positions: ArrayLike | None = None,
         caption: str = "",
     ) -> LabelledGraph:
-        """Return one graph as the field labels it, in colours, for a notebook or a page.
+        """Return one graph with its predicted labels in colours, for a notebook or a page.
 
         Grids whose nodes are numbered row by row are shown as images of cells.
 

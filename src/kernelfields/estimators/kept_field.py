@@ -1,4 +1,4 @@
-"""A field as an estimator keeps it: parameters, fitted attributes, where data are worked on, and documents.
+"""A field as an estimator stores it: parameters, fitted attributes, engine, and documents.
 
     keep     get_params and the fitted field -> document -> model file, and back
 
@@ -23,35 +23,31 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields import kernels
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.engines.choice import MANY_VALUES, resolve_engine
-from kernelfields.estimators import library
-from kernelfields.estimators.answering.decisions import DecisionRule
-from kernelfields.estimators.answering.formats import AnswerFormat
-from kernelfields.estimators.going_on import described_features, noted_parameters
-from kernelfields.estimators.inspecting.inspection import Inspection
-from kernelfields.estimators.questions import Data, Reader, Seed
+from kernelfields.data.reading import Seed
+from kernelfields.engines.choice import MANY_VALUES, VALUES_PER_STEP, resolve_engine
+from kernelfields.estimators import answering, inspecting, library
+from kernelfields.estimators.going_on import features_as_text, get_noted_parameters
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
-    check_callbacks,
     check_count,
     check_declared,
+    check_one,
     check_tolerance,
+    check_verbosity,
     count_or_none,
     declares_parameters,
-    one_of,
     or_auto,
     parameter,
     resolve_dtype,
-    settled,
+    resolve_open,
 )
 from kernelfields.numerics.threads import Workers
-from kernelfields.structures.structure import Structure
+from kernelfields.structures.structure import Data, Reader, Structure
 
 if TYPE_CHECKING:
     from kernelfields.basis.selection import Basis
     from kernelfields.engines.engine import Engine, PackedData
-    from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.kernels.kernel import Kernel
     from kernelfields.models.model_file import Document
     from kernelfields.models.partial import PartialLabels
@@ -73,7 +69,7 @@ _LINEAR_NAMES = ("auto", "linear")
 
 @declares_parameters
 class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
-    """A field with its parameters and what a fit has found; see the module for the hooks.
+    """A field with its parameters and fitted attributes; see the module for the hooks.
 
     Parameters
     ----------
@@ -96,8 +92,9 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         The number of threads; None and -1 mean all cores.
     random_state : int, Generator, RandomState or None, default None
         The source of randomness; a number makes fits repeatable.
-    verbose : int, default 0
-        What a fit prints: 1 shows where it is, 2 every iteration.
+    verbose : "auto" or int, default "auto"
+        What a fit prints on standard error: 0 nothing, 1 shows where it is, 2 every iteration. "auto" is nothing, but
+        in a notebook or at a prompt one line of progress once a fit has taken two seconds.
 
     Attributes
     ----------
@@ -139,20 +136,20 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
 
     rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
     basis: BasisLike = parameter("random-cholesky")
-    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
+    scale: bool | str = parameter("auto", check_one("auto", True, False), usual=False)
     tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
     max_iter: int = parameter(1000, check_count)
     dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
     n_jobs: int | None = parameter(None)
     random_state: Seed = parameter(None)
-    verbose: int = parameter(0)
+    verbose: int | str = parameter("auto", check_verbosity)
 
     #: How labels are chosen.
-    decision_rule: ClassVar[DecisionRule]
+    _decision_rule: ClassVar[answering.DecisionRule]
     #: The form of answers, with the names of items and positions.
-    answer_format: ClassVar[AnswerFormat[Any]]
+    _answer_format: ClassVar[answering.AnswerFormat[Any]]
     #: What looking at the field needs of its structure.
-    _inspection: ClassVar[Inspection]
+    _inspection: ClassVar[inspecting.Inspection]
     #: What the labels of an item are.
     _structures: ClassVar[type[Structure]]
 
@@ -171,7 +168,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
     #: Columns of probabilities that repeat the labels of the fit; not kept in files.
-    _repeated: RepeatedLabels | None = attribute(None)
+    _repeated: library.RepeatedLabels | None = attribute(None)
     #: What items of the fit are recognised by; None where they were elsewhere.
     _fitted_items: Fingerprint | None = attribute(None)
     #: What parameters were in the fit, as going_on.py describes them; batches have those of the first.
@@ -198,17 +195,12 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
 
     @property
     def structure(self) -> Structure[Data, Reader]:
-        """What the labels of an item are, by the present parameters and, after a fit, what it has learnt."""
+        """The structure of the labels of an item, by the present parameters and the last fit."""
         if not self.__sklearn_is_fitted__():
             return self._structures(self, variance_of_categories=self._variance_of_categories)
         return self._structures(self, self._reader, self.classes_, self.field_.spec, self._variance_of_categories)
 
     # ---- state
-
-    def check_parameters(self) -> None:
-        """Raise if a parameter cannot be used, before any work starts."""
-        check_declared(self)
-        self.structure.check()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -238,63 +230,67 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         return self
 
     def _set_views(self) -> None:
-        """Expose the fitted terms under the names a user looks for."""
+        """Set the fitted attributes for users, such as ``coef_``."""
         for name, value in self.structure.views(self.field_.terms).items():
             setattr(self, name, value)
 
     def _forget_findings(self) -> None:
-        """Forget what steps of a fit, and questions after it, found beside a field that is now another one."""
+        """Reset findings of steps and answers after the field has changed."""
         self.laplace_ = self.continuation_ = self.evidence_path_ = self.dev_log_likelihoods_ = None
 
     def _field(self) -> library.Field:
-        """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
-        check_is_fitted(self, "field_")
+        """Return the fitted field with the present inference method."""
+        if not self.__sklearn_is_fitted__():
+            # It raises; of a fitted field it would make all tags first, which take longer than to read a word.
+            check_is_fitted(self, "field_")
         method = self.structure.method
         return self.field_ if method is None else replace(self.field_, spec=replace(self.field_.spec, method=method))
 
     @property
     def scale_(self) -> bool:
-        """Whether columns of the inputs were brought to one scale."""
+        """Whether columns of the inputs were standardized."""
         check_is_fitted(self, "field_")
         return self._reader.steps.has_step(library.Scale)
 
     @property
     def prior_variance_(self) -> float:
-        """The prior variance of the functions of the inputs, the first of them where there are several."""
+        """The prior variance of the functions of the inputs, the first one if there are several."""
         check_is_fitted(self, "field_")
         return next(term for term in self.field_.terms if term.clique.kernel is not None).prior_variance
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the solver."""
+        """Number of iterations of the solver."""
         check_is_fitted(self, "field_")
         return self.solution_.iterations
 
     @property
     def certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
-        return self._certified()[0]
+        """Bound on the distance of the fit from the optimum in the span of its basis; for exact inference."""
+        return self._get_certificates()[0]
 
     @property
     def rkhs_certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the whole RKHS; only for exact inference.
+        """Bound on the distance of the fit from the optimum in the whole RKHS; for exact inference.
 
         It is exact for explicit features and ``basis="gradient"``. Else it is a bound that costs nothing, and its lower
         bound is zero unless nearly all inputs are pivots: :meth:`certify` is what to ask then.
         """
-        return self._certified()[1]
+        return self._get_certificates()[1]
 
     @property
     def stationarity_(self) -> float:
-        """How flat the objective is at the fit: (s / 2) ||gradient||^2 over the value, summed over clique sets.
+        """Relative size of the gradient at the fit: (s / 2) ||gradient||^2 over the value, over clique sets.
 
         Where labels are partly known the objective has several minima, and this measures whether one is reached.
         """
         check_is_fitted(self, "field_")
         return sum(self.solution_.gap_parts.values()) / max(abs(self.solution_.value), np.finfo(float).tiny)
 
-    def _certified(self) -> tuple[Certificate, Certificate]:
+    def _get_certificates(self) -> tuple[Certificate, Certificate]:
         check_is_fitted(self, "field_")
+        if self._certificates is None and self.solution_.reason == "given":
+            raise AttributeError(f"no certificate: {self.solution_.message}")
         if self._certificates is None:
             method = None if self.inference_ is None else self.inference_.method
             raise AttributeError(f"no certificate: the labels were inferred by {method!r}, which is approximate")
@@ -302,30 +298,25 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
 
     # ---- where it is worked on
 
-    def _progress(self) -> library.FitProgress | library.NoProgress:
-        """Return a context that shows the progress of a fit: one of the callbacks, or its own if ``verbose``."""
-        if not (self.verbose or self.callbacks):
-            return library.NoProgress()
-        for watcher in check_callbacks(self.callbacks):
-            if isinstance(watcher, library.FitProgress):
-                return watcher
-        return library.FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else library.NoProgress()
-
     def _n_values(self, data: Data) -> int:
-        """Return about how many values the features of data have: zero unless they are many and may be anywhere."""
-        rank = settled(self.rank, USUAL_RANK)
+        """Estimate the number of values in the features of data, less the cost of the steps of chains on a device.
+
+        Zero for few or sparse values.
+        """
+        rank = resolve_open(self.rank, USUAL_RANK)
         n_values = data.n_positions * min(rank or data.n_positions, data.n_positions)
-        if n_values < MANY_VALUES or not self.structure.runs_anywhere or _stays_sparse(self.kernel, data):
+        n_values -= VALUES_PER_STEP * self.structure.count_sequential_steps(data)
+        if n_values < MANY_VALUES or not self.structure.is_engine_free or _should_stay_sparse(self.kernel, data):
             return 0
         return n_values
 
     def _engine(self, data: Data) -> Engine:
-        """Return where a fit on such data runs; raise if it cannot run there."""
+        """Return the engine of a fit to data; raise if no engine is possible."""
         n_values = self._n_values(data)
-        here = n_values > 0 and self.structure.expects_shares
+        here = n_values > 0 and self.structure.has_expected_shares
         return resolve_engine(data.engine(self.engine), n_values=0 if here else n_values)
 
-    def _travelling(self) -> Self:
+    def _picklable(self) -> Self:
         model = copy.copy(self)
         model.callbacks, model.engine, model.n_jobs = None, "threads", 1
         return model
@@ -335,50 +326,33 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
             resolve_dtype(self.dtype), library.resolve_tolerance(self.tol), Workers(self.n_jobs), n_terms
         )
 
-    def behind(self, transformer: Any) -> Self:
-        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
-
-        Parameters
-        ----------
-        transformer : transformer
-            A fitted transformer.
-
-        Returns
-        -------
-        Self
-            The copy.
-        """
+    def _with_preprocessor(self, transformer: Any) -> Self:
+        """Return a copy that applies a fitted transformer to its inputs, as a pipeline does."""
         from sklearn.pipeline import Pipeline
 
         field, own = copy.copy(self), self._reader.features
         made = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
         field._reader = replace(self._reader, features=made)
         if self._fitted_with is not None and "features" in self._fitted_with:
-            field._fitted_with = {**self._fitted_with, "features": described_features(made)}
+            field._fitted_with = {**self._fitted_with, "features": features_as_text(made)}
         return field
 
     # ---- files
 
-    def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
         check_is_fitted(self, "field_")
         certificates, reader, terms, idle = self._certificates, self._reader, self.field_.terms, None
         # Laplace approximations and batches hold numbers of all weights.
         followed = self.laplace_ is not None or self.continuation_ is not None
-        if library.may_lose_features(reader, terms) and not (followed or self._lacks_features):
+        if library.can_drop_features(reader, terms) and not (followed or self._lacks_features):
             reader, terms, idle = library.without_idle_features(reader, terms)
         document = {
             "parameters": library.describe_parameters(self),
             "settings": self._fitted_with,
-            "classes": self.structure.described_classes(),
+            "classes": self.structure.describe_classes(),
             "inputs": reader.describe(),
-            "structure": {**self.structure.describe(), **self.decision_rule.describe(self)},
+            "structure": {**self.structure.describe(), **self._decision_rule.describe(self)},
             **library.describe_terms(terms),
             "solution": library.describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
@@ -401,27 +375,14 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         return document
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted estimator; errors of any kind if the document is not sound.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         functions = callables or {}
-        classes = cls._structures.rebuilt_classes(document["classes"])
+        classes = cls._structures.rebuild_classes(document["classes"])
         reader: Reader = cls._structures.reads.rebuild(dict(document["inputs"]))  # type: ignore[assignment]  # class variables cannot be generic
-        spec = cls._structures.rebuilt_spec(document["structure"], classes)
+        spec = cls._structures.rebuild_spec(document["structure"], classes)
         terms = library.rebuild_terms(document, spec.n_labels, functions)
-        lacking = "idle" not in document and library.may_lose_features(reader, terms)
+        lacking = "idle" not in document and library.can_drop_features(reader, terms)
         if "idle" in document:
             reader, terms = library.with_idle_features(reader, terms, document["idle"])
         library.check_widths(terms, reader.width)
@@ -430,7 +391,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
             reader.features = library.rebuild_features(document["features"])
             if "features" in set(cls._get_param_names()) - set(document["parameters"]):  # it is no plain value
                 estimator.features = reader.features
-        estimator.check_parameters()
+        check_parameters(estimator)
         estimator._lacks_features = lacking and "laplace" not in document
         cls._structures.check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]
@@ -440,31 +401,35 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
             certificates = span, rkhs
         solution = library.rebuild_solution(document["solution"], terms)
         estimator._forget_findings()
-        for name in cls._structures.unstored:
-            setattr(estimator, name, None)
         steps, estimator.choices_ = document.get("evidence_path"), library.Choices.rebuild(document.get("choices"))
-        estimator.choices_ = cls.decision_rule.rebuilt_choices(estimator.choices_, document["structure"])
+        estimator.choices_ = cls._decision_rule.rebuild_choices(estimator.choices_, document["structure"])
         estimator.evidence_path_ = None if steps is None else library.EvidencePath.rebuild(steps)
         if "laplace" in document:
             estimator.laplace_ = library.LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:
             estimator.continuation_ = library.Continuation.rebuild(document["continuation"], terms)
-        estimator._fitted_with = noted_parameters(estimator, document.get("settings"))
+        estimator._fitted_with = get_noted_parameters(estimator, document.get("settings"))
         if "fitted_items" in document:
             estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
         return estimator._set_field(reader, classes, library.Field(terms, spec), inference, solution, certificates)
 
 
+def check_parameters(estimator: Any) -> None:
+    """Raise if a parameter is invalid, before any work starts."""
+    check_declared(estimator)
+    estimator.structure.check()
+
+
 def blas_limit(field: KeptField, n_positions: int) -> int | None:
-    """Return the number of threads that BLAS may use: ``n_jobs``, or one for small products; None for any number."""
+    """Return the number of BLAS threads: ``n_jobs``, or one for small products; None for no limit."""
     if field.n_jobs is not None:
         return Workers(field.n_jobs).n_threads
-    rank = settled(field.rank, USUAL_RANK)
+    rank = resolve_open(field.rank, USUAL_RANK)
     return 1 if n_positions * min(rank or n_positions, n_positions) < _SMALL_PRODUCT else None
 
 
-def _stays_sparse(kernel: object, data: PackedData) -> bool:
-    """Whether sparse inputs are the features: threads skip what is not there, in half the time of a device."""
+def _should_stay_sparse(kernel: object, data: PackedData) -> bool:
+    """Whether sparse inputs are the features of a linear kernel, which threads multiply fastest."""
     if not issparse(data.inputs):
         return False
     return kernel in _LINEAR_NAMES if isinstance(kernel, str) else isinstance(kernel, kernels.Linear)

@@ -13,28 +13,33 @@ from sklearn.utils.metaestimators import available_if
 from kernelfields.data.cliques import USUAL
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import (
-    SAMPLES,
     check_class_weight,
 )
 from kernelfields.data.table_reader import TableReader
-from kernelfields.engines.choice import answers_collections
+from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DecodeRule
 from kernelfields.estimators.answering.formats import SingleFormat
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
-from kernelfields.estimators.questions import Data
 from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, settled, variances_or_auto
+from kernelfields.numerics.parameters import (
+    check_tolerance,
+    declares_parameters,
+    parameter,
+    resolve_open,
+    variances_or_auto,
+)
 from kernelfields.structures.rows import RowStructure
+from kernelfields.structures.structure import Data
 
 
-def goes_on_in_batches(estimator: FieldEstimator) -> bool:
-    """Whether an estimator of rows may be fitted in batches; AttributeError with the reason if not."""
-    kernel = settled(estimator.kernel, "rbf")
+def has_partial_fit(estimator: FieldEstimator) -> bool:
+    """Return whether an estimator of rows has ``partial_fit``; AttributeError with the reason if not."""
+    kernel = resolve_open(estimator.kernel, "rbf")
     if estimator.__sklearn_is_fitted__() and estimator.continuation_ is None:
         raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
     if isinstance(kernel, str | Kernel) and resolve_kernel(kernel).has_feature_map:
@@ -44,7 +49,7 @@ def goes_on_in_batches(estimator: FieldEstimator) -> bool:
 
 @declares_parameters
 class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
-    """A field on the rows of a table: what KernelClassifier and MultiLabelCRF share.
+    """A field on the rows of a table: the common part of KernelClassifier and MultiLabelCRF.
 
     Parameters
     ----------
@@ -54,7 +59,7 @@ class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
 
-    @available_if(goes_on_in_batches)
+    @available_if(has_partial_fit)
     def partial_fit(
         self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -91,10 +96,10 @@ class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
         """
         return super().partial_fit(X, y, classes, sample_weight)
 
-    def score(
+    def score(  # type: ignore[override]  # rows have no lengths
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the share of rows whose labels are all the predicted ones.
+        """Return the share of rows with all labels right.
 
         For several labels it is the subset accuracy, as in scikit-learn. Labels that are not known do not count, nor
         rows without any known one.
@@ -124,7 +129,7 @@ class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
         >>> round(model.score(X[1::3], y[1::3]), 2)
         0.92
         """
-        return self.answer_format.score(self, X, y, sample_weight, decode)
+        return self._answer_format.score(self, X, y, sample_weight, decode)
 
 
 @declares_parameters
@@ -170,11 +175,11 @@ class KernelClassifier(TableField[Graphs]):
            [0.03, 0.41, 0.56]])
     """
 
-    kind = "KernelClassifier"
+    _kind = "KernelClassifier"
     _structures = RowStructure
-    answer_format = SingleFormat(SAMPLES, ("sample", ""))
+    _answer_format = SingleFormat(RowStructure.item_names, ("sample", ""))
     # The largest score, whatever rounding does to probabilities.
-    decision_rule = DecodeRule(jointly=True)
+    _decision_rule = DecodeRule(jointly=True)
     _inspection = RowInspection()
 
     bias: bool = parameter(True)
@@ -184,7 +189,7 @@ class KernelClassifier(TableField[Graphs]):
     ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
 
     def _scores(self, X: object, known: object = None) -> np.ndarray:
-        """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""
+        """Return f(x, y) of new inputs, (n, L), plus the log-weights of known labels."""
         return np.vstack([answers.node for answers in self.answers(X, known=known)])
 
     def decision_function(self, X: object) -> np.ndarray:
@@ -213,7 +218,7 @@ class KernelClassifier(TableField[Graphs]):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    @answers_collections
+    @accept_collections_by_item
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return the probabilities p(y | x) of classes.
 

@@ -1,4 +1,4 @@
-"""Fits that follow another one: from its coefficients, or by one more batch.
+"""Continued fits: from the coefficients of another fit, or by one more batch.
 
     GoesOn        the reader, basis, coefficients and choices of the fit before, on other data (warm_start)
     FirstBatch    a fit from nothing which further batches can go on from (partial_fit)
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.data.ties import resolve_ties
-from kernelfields.engines.choice import reads_collections, refuse_collections
+from kernelfields.engines.choice import learn_labelled, refuse_collections
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.auto_parameters import warn_of_scales
 from kernelfields.estimators.beginning import Beginning, Start
@@ -25,54 +25,54 @@ from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import NamedCliques, continued_designs
+from kernelfields.models.build import NamedCliques, continue_designs
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
-from kernelfields.numerics.parameters import left_open, with_values
+from kernelfields.numerics.parameters import get_open_parameters, with_values
 from kernelfields.numerics.threads import Workers
 
 
 class GoesOn(Beginning):
-    """A fit from the coefficients of the one before it: in its basis, as its reader reads, with what it has chosen."""
+    """A fit that continues the last one, with its reader, basis and choices."""
 
     def __init__(self) -> None:
         self.steps = [self]
 
     def check(self, estimator: Any) -> None:
-        """Raise unless the present parameters and labels can go on."""
+        """Raise unless the present parameters and labels allow a continuation."""
         refuse_changes(estimator, batch=False)
         self.changes = changes_of_cliques(estimator)
         declared = estimator.structure.declared_classes
         if declared is None:
             return
-        if other := set(np.asarray(declared).tolist()) ^ set(estimator.answer_format.labels(estimator).tolist()):
+        if other := set(np.asarray(declared).tolist()) ^ set(estimator._answer_format.labels(estimator).tolist()):
             raise ValueError(
                 f"warm_start=True keeps the labels of the fit, and those of partial_labels differ by "
                 f"{min(other, key=str)!r}: set warm_start=False to start afresh"
             )
 
-    def settled(self, estimator: Any) -> Any:
+    def settle_estimator(self, estimator: Any) -> Any:
         """Return a copy with the structure of the fit."""
-        fitted = with_values(estimator, estimator.structure.found())
+        fitted = with_values(estimator, estimator.structure.continued_parameters())
         self.choices = fitted.choices_
         return fitted
 
-    @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return data as the reader of the fit reads them."""
-        return estimator.structure.learn_again(X, y, sample_weight)
+        """Read data by the reader of the last fit."""
+        structure = estimator.structure
+        return learn_labelled(X, y, sample_weight, structure, structure.learn_batch)
 
-    def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
-        """Return data of the kind that the reader makes."""
+    def convert_storage(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
+        """Return data unchanged: the reader has chosen their storage."""
         return data
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
-        """Return no steps: the reader has brought columns to the scale of the basis."""
+    def scaling_steps(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return no steps: the reader has scaled the columns."""
         warn_of_scales(estimator, data)
         return ColumnSteps()
 
-    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
-        """Return the step that learns what the present way to decide labels needs, if the fit before has not."""
+    def choosing_steps(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return the step for settings of the present decision, if they are missing in the last fit."""
         if groups is None and estimator._has_learnt_to_decide:
             return []
         from kernelfields.estimators.tuning import LearntDecisions
@@ -80,44 +80,40 @@ class GoesOn(Beginning):
         return [LearntDecisions(self, steps, groups)]
 
     def before(self, estimator: Any, problem: FitState) -> None:
-        """Let "auto" stand for what the fit has chosen."""
+        """Replace "auto" by the choices of the last fit."""
         chosen, choices = problem.estimator, self.choices
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         own = clique.get_params(deep=False)
-        chosen._set_chosen({name: own[name] for name in left_open(estimator) if name in own})
+        chosen._set_chosen({name: own[name] for name in get_open_parameters(estimator) if name in own})
         chosen.choices_, chosen._variance_of_categories = choices, choices.chosen.get("categories")
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
-        """Return the terms of the fit on the sample, and their coefficients."""
+        """Return the terms of the last fit on the sample, and their coefficients."""
         terms = estimator.field_.terms
-        designs = continued_designs(estimator.structure.term_cliques(problem, cliques), terms, sample, self.changes)
+        designs = continue_designs(estimator.structure.term_cliques(problem, cliques), terms, sample, self.changes)
         return designs, [term.known for term in terms]
 
 
 class FirstBatch(Beginning):
-    """A fit from nothing which batches go on from: its terms have a curvature that is small enough to keep.
+    """A fit from zero that batches can continue: the curvature of its terms fits in memory.
 
     The field has the labels that y names, and those of ``classes``.
     """
 
-    def __init__(self, y: object, classes: object):
+    def __init__(self, X: object, y: object, classes: object):
+        _check_batch(X, y)
         self.steps = [self]
         self.y = y
         self.classes = classes
 
     def check(self, estimator: Any) -> None:
-        """Raise if the objective is one that batches cannot go on from."""
+        """Raise if batches cannot continue the objective."""
         estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
         why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
         for name, given in estimator.get_params().items():
             if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
                 raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
-
-    def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return reader, labelled data and sorted classes of a batch of this process."""
-        refuse_collections(X, y, error=_elsewhere())
-        return super().read(estimator, X, y, sample_weight)
 
     def kernels(self, names: list[str]) -> list[str]:
         """Return the kernels without explicit features."""
@@ -129,12 +125,12 @@ class FirstBatch(Beginning):
             )
         return left
 
-    def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
-        """Return data dense or sparse; categories in columns of their own would have explicit features."""
-        return reader.rows.in_own_kind(data, others)
+    def convert_storage(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
+        """Convert data to dense or sparse storage; categories get no columns with explicit features."""
+        return reader.rows.to_natural_sparsity(data, others)
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
-        """Return the terms of the field, all of them with pivots or constant."""
+        """Return the terms of the field, with pivots or constant."""
         designs, start = super().terms(estimator, problem, sample, cliques)
         check_continues([design.term for design in designs])
         #: The data, whose curvature is learnt when they are fitted.
@@ -146,7 +142,7 @@ class FirstBatch(Beginning):
         refuse_unknown(problem.data)
 
     def after(self, estimator: Any) -> None:
-        """Keep the curvature of the batch."""
+        """Store the curvature of the batch."""
         known = Continuation.begin(estimator.field_.terms)
         estimator.continuation_ = known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
         if self.classes is not None:
@@ -159,13 +155,14 @@ class NextBatch(GoesOn):
     The field gets the labels that y names, and those of ``classes``.
     """
 
-    def __init__(self, y: object, classes: object):
+    def __init__(self, X: object, y: object, classes: object):
+        _check_batch(X, y)
         super().__init__()
         self.y = y
         self.classes = classes
 
     def check(self, estimator: Any) -> None:
-        """Raise unless batches came before, with the present parameters."""
+        """Raise unless there were batches with the present parameters."""
         if estimator.continuation_ is None:
             raise ValueError(
                 "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
@@ -174,47 +171,46 @@ class NextBatch(GoesOn):
         refuse_changes(estimator, batch=True)
         estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
 
-    def settled(self, estimator: Any) -> Any:
-        """Return a copy with the structure of the batches before, and the labels of this one."""
-        settled = super().settled(estimator)
+    def settle_estimator(self, estimator: Any) -> Any:
+        """Return a copy with the structure of the last batch, extended by the labels of this one."""
+        settled = super().settle_estimator(estimator)
         settled._admit(estimator.structure.all_classes(self.y, self.classes))
         self.choices = settled.choices_
         return settled
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
-        """Return data as the reader of the first batch reads them; it learns what labels words may have."""
-        refuse_collections(X, y, error=_elsewhere())
-        return estimator.structure.learn_again(X, y, sample_weight, further=True)
+        """Read data by the reader of the first batch, with the labels of new words."""
+        return estimator.structure.learn_batch(X, y, sample_weight, further=True)
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
-        """Return no steps: columns are on the scale of the first batch, which has warned of it."""
+    def scaling_steps(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return no steps: the first batch has scaled the columns."""
         return ColumnSteps()
 
-    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
-        """Return no step: labels are decided as after the first batch."""
+    def choosing_steps(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return no step: the first batch has settled the decision."""
         return []
 
     def before(self, estimator: Any, problem: FitState) -> None:
-        """Let "auto" stand for what the first batch has chosen, and note what is said of the data of all batches."""
+        """Replace "auto" by the choices of the first batch, and collect notes on the data of all batches."""
         refuse_unknown(problem.data)
         super().before(estimator, problem)
         problem.estimator._repeated = estimator._repeated
         self.noted, self.items = estimator._fitted_with, estimator._fitted_items
 
     def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
-        """Return the clique sets of the terms that there are."""
+        """Return the clique sets of the present terms."""
         return [(term.name, term.clique) for term in estimator.field_.terms]
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
-        """Return the terms so far, with pivots among the inputs that they do not reach, about their posterior."""
+        """Return the present terms with further pivots among distant inputs, around their posterior."""
         self.data = problem.data
         terms = with_pivots(estimator.field_.terms, problem.data)
-        self.known = estimator.continuation_.grown(terms)
-        self.prior = PosteriorPrior.of(terms, self.known)
+        self.known = estimator.continuation_.extend(terms)
+        self.prior = PosteriorPrior.from_terms(terms, self.known)
         return [sample.design(term) for term in self.prior.moved], list(self.prior.means)
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve of the posterior that goes on. An estimate on the way has no curvature to be kept with."""
+        """Return the solve of the continued posterior, without estimates on the way."""
 
         def continued(placed: Placed) -> FittedField:
             objective = self.prior.posterior(placed.posterior.datafit)
@@ -229,9 +225,10 @@ class NextBatch(GoesOn):
         estimator._fitted_items = None if self.items is None else self.items.with_items(self.data)
 
 
-def _elsewhere() -> ValueError:
-    """Return the error of a batch that lies elsewhere."""
-    return ValueError("partial_fit reads batches of this process, and X is a Dask collection: pass X.compute()")
+def _check_batch(X: object, y: object) -> None:
+    """Raise ValueError if a batch is a Dask collection."""
+    elsewhere = "partial_fit reads batches of this process, and X is a Dask collection: pass X.compute()"
+    refuse_collections(X, y, error=ValueError(elsewhere))
 
 
 def refuse_unknown(data: PackedData) -> None:

@@ -1,4 +1,4 @@
-"""What estimators call of the package when they are fitted, asked or stored.
+"""Names of the package that estimators load when they are fitted, asked or stored.
 
 Each name loads its module when it is first used, so that to describe an estimator loads nothing of a fit, and a fit
 nothing of answers and files.

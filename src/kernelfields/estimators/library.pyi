@@ -1,28 +1,30 @@
-from kernelfields.data.constraints import guess_scheme as guess_scheme
+from kernelfields.data.constraints import Scheme as Scheme
+from kernelfields.data.label_notations import recognize_scheme as recognize_scheme
 from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary, check_dictionary as check_dictionary
 from kernelfields.data.ties import LabelSymmetry as LabelSymmetry, resolve_ties as resolve_ties
 from kernelfields.engines.engine import SampleSettings as SampleSettings
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING, Beginning as Beginning
+from kernelfields.estimators.edges import clique_set as clique_set
 from kernelfields.estimators.fit_state import (
     FitRun as FitRun,
     FitState as FitState,
-    NoProgress as NoProgress,
-    rewritten as rewritten,
+    add_steps as add_steps,
     with_usual_choices as with_usual_choices,
 )
 from kernelfields.estimators.inspecting.explanations import (
     Compared as Compared,
     ExplanationSettings as ExplanationSettings,
     check_one_sequence as check_one_sequence,
-    checked_places as checked_places,
-    checked_tokens as checked_tokens,
+    check_places as check_places,
+    check_tokens as check_tokens,
     explain_labels as explain_labels,
     input_names as input_names,
     likeliest_others as likeliest_others,
     one_row as one_row,
 )
+from kernelfields.estimators.inspecting.plots import Plots as Plots
 from kernelfields.estimators.inspecting.weights import (
-    changed_parameters as changed_parameters,
+    describe_changed_parameters as describe_changed_parameters,
     summarise_term as summarise_term,
     tabulate_weights as tabulate_weights,
 )
@@ -31,9 +33,15 @@ from kernelfields.estimators.pipelines import (
     describe_features as describe_features,
     rebuild_features as rebuild_features,
 )
+from kernelfields.estimators.observers import (
+    show_messages as show_messages,
+    make_observing_steps as make_observing_steps,
+)
+from kernelfields.estimators.requested import requested_steps as requested_steps
 from kernelfields.features.choice import (
     check_transformers as check_transformers,
 )
+from kernelfields.inference.answers import Answers as Answers
 from kernelfields.inference.family import warn_of_inference as warn_of_inference
 from kernelfields.inference.spans import (
     Spans as Spans,
@@ -41,7 +49,7 @@ from kernelfields.inference.spans import (
     likely_spans as likely_spans,
     span_probabilities as span_probabilities,
 )
-from kernelfields.models.choices import Choices as Choices
+from kernelfields.models.choices import Choices as Choices, Trial as Trial
 from kernelfields.models.continuation import Continuation as Continuation
 from kernelfields.models.documents import (
     check_widths as check_widths,
@@ -54,27 +62,28 @@ from kernelfields.models.documents import (
     rebuild_terms as rebuild_terms,
     without_times as without_times,
 )
+from kernelfields.features.leakage import (
+    RepeatedLabels as RepeatedLabels,
+)
 from kernelfields.models.field import Field as Field
 from kernelfields.models.fit import FittedBy as FittedBy, fit_field as fit_field, warn_of_fit as warn_of_fit
 from kernelfields.models.idle_features import (
-    may_lose_features as may_lose_features,
+    can_drop_features as can_drop_features,
     with_idle_features as with_idle_features,
     without_idle_features as without_idle_features,
 )
 from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
-from kernelfields.models.placed import StepCallback as StepCallback
+from kernelfields.models.pilot_fit import Predictions as Predictions
 from kernelfields.models.stored_values import record as record
 from kernelfields.models.stream import LabelStream as LabelStream
-from kernelfields.models.structure import StructureSearch as StructureSearch
 from kernelfields.posterior.evidence.settings import EvidencePath as EvidencePath
-from kernelfields.posterior.laplace.probit import shrunk_marginals as shrunk_marginals
+from kernelfields.posterior.laplace.probit import shrink_marginals as shrink_marginals
 from kernelfields.posterior.laplace.samples import (
     LaplaceSamples as LaplaceSamples,
     draw_posterior as draw_posterior,
     label_variances as label_variances,
 )
 from kernelfields.reports.inspection import ModelSummary as ModelSummary
-from kernelfields.reports.progress import FitProgress as FitProgress
 from kernelfields.reports.sequences import LabelledSequence as LabelledSequence
 from kernelfields.solvers.choice import (
     FitOptions as FitOptions,
@@ -83,4 +92,3 @@ from kernelfields.solvers.choice import (
     resolve_tolerance as resolve_tolerance,
 )
 from kernelfields.inputs.scale import Scale as Scale
-from kernelfields.models.structure import StructurePath as StructurePath

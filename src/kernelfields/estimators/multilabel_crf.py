@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import USUAL, EdgeCliques
 from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.ragged import refuse_scorers_of_one_label
 from kernelfields.data.table_reader import TableReader
-from kernelfields.engines.choice import answers_collections
+from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators.answering.instances import InstanceFormat, SetRule
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.fit_state import FitState
@@ -25,12 +26,11 @@ from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.graph_plans import METHODS, check_method
-from kernelfields.models.structure import StructurePath, StructureSearch
 from kernelfields.numerics.parameters import (
     attribute,
+    check_one,
     check_prior_variance,
     declares_parameters,
-    one_of,
     or_none,
     parameter,
 )
@@ -54,7 +54,7 @@ def _check_edges(edges: object, name: str) -> None:
 
 @dataclass(frozen=True)
 class InstanceInspection(RowInspection):
-    """The words of instances with several labels."""
+    """Inspection of fields on instances with several labels."""
 
     def item(self, model: Any, x: object, y: object, caller: str) -> LabelledInstances:
         """Return one instance as data, labelled if y is given."""
@@ -65,7 +65,7 @@ class InstanceInspection(RowInspection):
         return [str(name) for name in model.label_names_.tolist()]
 
     def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
-        """Return whether the other label of a pair is there."""
+        """Return the state of the other label of a pair."""
         other = nodes[1 - place]
         return f"{model.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
 
@@ -86,7 +86,7 @@ class InstanceInspection(RowInspection):
 
 @declares_parameters
 class MultiLabelCRF(TableField[LabelledInstances]):
-    """Conditional random field of several yes-or-no labels of an instance, which depend on each other.
+    """Conditional random field of several dependent yes-or-no labels of an instance.
 
         p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2
 
@@ -109,9 +109,9 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     edges : EdgeCliques or None, default None
         The log odds ratios w_jk; None for one number each, with a prior variance of 10. ``EdgeCliques(kernel)`` adds a
         function of the inputs.
-    label_graph : "auto", "none", "tree", "full", "learn", StructureSearch or list of pairs, default "auto"
-        Which labels meet: none, the spanning tree of largest mutual information, all pairs, those that a search
-        chooses, or pairs by number or name. "auto" is "full" for up to 16 labels, else "tree"; both are exact.
+    label_graph : "auto", "none", "tree", "full" or list of pairs, default "auto"
+        Which labels meet: none, the spanning tree of largest mutual information, all pairs, or pairs by number or name.
+        "auto" is "full" for up to 16 labels, else "tree"; both are exact.
     bias_prior_variance : float or None, default 10.0
         The prior variance of the biases b_k; None leaves them out.
     decision : "auto", "f1", "hamming" or "subset", default "auto"
@@ -133,12 +133,11 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         The log odds ratio w_jk of each pair, without its part of the inputs.
     threshold_ : float
         The probability above which ``decision="auto"`` or "f1" predicts a label.
-    structure_path_ : StructurePath or None
-        The steps of ``label_graph="learn"``.
 
     See Also
     --------
     KernelClassifier : One label for each row.
+    kernelfields.selection.StructureSearch : A MultiLabelCRF with pairs of labels that are chosen.
 
     Examples
     --------
@@ -154,32 +153,31 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     True
     """
 
-    kind = "MultiLabelCRF"
+    _kind = "MultiLabelCRF"
     _structures = InstanceStructure
-    answer_format = InstanceFormat(headings=("instance", "label name"))
-    decision_rule = SetRule()
+    _answer_format = InstanceFormat(headings=("instance", "label name"))
+    _decision_rule = SetRule()
     _inspection = InstanceInspection()
 
-    label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
+    label_graph: str | Sequence[tuple[object, object]] = parameter("auto")
     edges: EdgeCliques | None = parameter(None, _check_edges, nested=EdgeCliques)
     prior_variance: float | str | Sequence[float] = parameter("auto", usual=USUAL["prior_variance"])
     bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
     inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
-    decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
+    decision: str = parameter("auto", check_one("auto", "f1", "hamming", "subset"), learnt=("auto", "f1"))
 
     n_labels_: int = attribute()
     label_names_: np.ndarray = attribute()
     label_edges_: list[tuple[Hashable, Hashable]] = attribute()
     edge_scores_: dict[tuple[Hashable, Hashable], float] = attribute()
-    structure_path_: StructurePath | None = attribute()
 
     @property
     def threshold_(self) -> float:
-        """The probability above which ``decision="auto"`` or "f1" predicts a label."""
+        """The probability threshold of labels with ``decision="auto"`` or "f1"."""
         check_is_fitted(self, "field_")
         return self.choices_.chosen.get("threshold", 0.5)
 
-    @answers_collections
+    @accept_collections_by_item
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs.
 
@@ -214,6 +212,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         >>> model.predict_proba([[1.6]], known=[[1.0, np.nan]]).round(2)
         array([[1.  , 0.92]])
         """
+        refuse_scorers_of_one_label()
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)[..., 1]
 
     def decision_function(self, X: object) -> np.ndarray:
@@ -245,7 +244,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
             logs = np.log(np.maximum(answers.marginals, _SMALLEST))
             return logs[:, 1] - logs[:, 0]
 
-        return self.answer_format.arrange((answers.data, log_odds(answers)) for answers in self.answers(X))
+        return self._answer_format.arrange((answers.data, log_odds(answers)) for answers in self.answers(X))
 
     def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable set of labels of each instance, and its probability.
@@ -289,7 +288,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
             best = answers.best_labels()
             labels.append((answers.data, best))
             logs.append(answers.label_scores(best) - answers.log_partition)
-        return self.answer_format.arrange(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
+        return self._answer_format.arrange(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

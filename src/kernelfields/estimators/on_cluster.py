@@ -1,4 +1,4 @@
-"""Methods of estimators that run on a cluster: what travels, what is seen meanwhile, and what comes back.
+"""Methods of estimators on a cluster: what is sent, observed and returned.
 
 With engine=Dask(...), a method such as ``fit`` runs on all workers, each of which calls it on a copy of the estimator:
 with all of X and y where these are lists, with its partitions where they are collections. Samples are placed in parts,
@@ -13,11 +13,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
+from kernelfields.estimators.kept_field import check_parameters
+from kernelfields.estimators.observers import get_progress
 from kernelfields.models.placed import StepCallback
 from kernelfields.numerics.group import RUNNING
 from kernelfields.numerics.parameters import check_callbacks
@@ -29,17 +32,20 @@ if TYPE_CHECKING:
     from kernelfields.solvers.loop import Iteration
 
 
-def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
-    """Run a method of an estimator on all workers; take over what it has set, and return what it returns."""
+def run_on_workers(cluster: Dask, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
+    """Run a method of an estimator on all workers; copy the attributes it has set, and return its result."""
     if "callbacks" in estimator.get_params(deep=False):
-        estimator.check_parameters()
-    watchers = [watcher for each in _nested(estimator) for watcher in check_callbacks(each.callbacks)]
+        check_parameters(estimator)
+    watchers = [watcher for each in _list_fields(estimator) for watcher in check_callbacks(each.callbacks)]
     keepers = [watcher for watcher in watchers if isinstance(watcher, StepCallback)]
     for keeper in keepers:
         keeper.begin()
     own = [watcher for watcher in watchers if not isinstance(watcher, StepCallback)]
-    with next(_nested(estimator))._progress() as progress:
-        shown = [*(watcher for watcher in own if watcher is not progress), progress]
+    progress = get_progress(next(_list_fields(estimator)))
+    with nullcontext() if progress is None else progress:
+        shown = [watcher for watcher in own if watcher is not progress]
+        if progress is not None:
+            shown.append(progress)
 
         def watch(report: Any) -> str:
             if isinstance(report, tuple):
@@ -52,30 +58,34 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
             except KeyboardInterrupt:
                 return "interrupt"
 
-        sent, collections = _sent(estimator, arguments, settings)
-        common = travelling(estimator, bool(own)), method, *sent
+        sent, collections = _split_arguments(estimator, arguments, settings)
+        common = make_travelling_copy(estimator, bool(own)), method, *sent
         n_parts = len(collections[0]) if collections else rows_if_any(arguments[0]) or 1
         found = cluster.run(call_method, common, collections, n_parts, watch, waits=bool(own))
     attributes, result, warned = found
     for message, category in warned:
         warn_user(message, category)
-    taken_over(estimator, attributes)
+    given = next(_list_fields(estimator))
+    for fitted in attributes.values():
+        if isinstance(fitted, type(given)):
+            fitted.callbacks, fitted.verbose = given.callbacks, given.verbose
+    copy_fitted_attributes(estimator, attributes)
     for keeper in keepers:
         keeper.end(estimator)
     return estimator if result is None else result
 
 
-def _nested(estimator: Any) -> Iterator[Any]:
-    """Return the fields that a fit of an estimator fits: itself, or the one inside."""
+def _list_fields(estimator: Any) -> Iterator[Any]:
+    """Return the fields that a fit of an estimator fits."""
     if "callbacks" in estimator.get_params(deep=False):
         yield estimator
     else:
-        yield from _nested(estimator.estimator)
+        yield from _list_fields(estimator.estimator)
 
 
-def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
-    """Return arguments for the workers, none where they are collections, and the partitions of these."""
-    noun = next(_nested(estimator)).answer_format.headings[0]
+def _split_arguments(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
+    """Return arguments for the workers, with None for collections, and the partitions of collections."""
+    noun = next(_list_fields(estimator))._answer_format.headings[0]
     for name, value in (*zip(("X", "y", "sample_weight"), arguments, strict=False), *settings.items()):
         _refuse_iterators(value, name, noun)
     if not any(map(is_collection, arguments)):
@@ -95,7 +105,7 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
 
 
 def _refuse_iterators(value: Any, name: str, noun: str) -> None:
-    """Raise for what can be read once and by one process alone, such as a generator, by itself or among the items."""
+    """Raise for generators, alone or among the items: only one process can read them, and only once."""
     if isinstance(value, Iterator):
         raise TypeError(
             f"{name} is a {type(value).__name__}, which cannot be sent to the workers of a cluster. Collect the "
@@ -109,22 +119,22 @@ def _refuse_iterators(value: Any, name: str, noun: str) -> None:
             )
 
 
-def travelling(estimator: Any, waits: bool) -> Any:
-    """Return a copy that runs on workers: callbacks, which stay here, are replaced by one that reports."""
+def make_travelling_copy(estimator: Any, waits: bool) -> Any:
+    """Return a copy for workers, with one reporting callback in place of all callbacks."""
     model = copy.copy(estimator)
     if "callbacks" in model.get_params(deep=False):
         given = check_callbacks(model.callbacks)
         keepers = [watcher for watcher in given if isinstance(watcher, StepCallback)]
-        stand_ins = [each.stand_in(partial(_send, place)) for place, each in enumerate(keepers)]
+        stand_ins = [each.worker_callback(partial(_send, place)) for place, each in enumerate(keepers)]
         model.callbacks = [Reporter(waits), *stand_ins]
         model.verbose = 0
     elif getattr(model, "estimator", None) is not None:
-        model.estimator = travelling(model.estimator, waits)
+        model.estimator = make_travelling_copy(model.estimator, waits)
     return model
 
 
-def taken_over(estimator: Any, attributes: dict[str, Any]) -> None:
-    """Give an estimator what a fit elsewhere has set; its parameters stay as they are."""
+def copy_fitted_attributes(estimator: Any, attributes: dict[str, Any]) -> None:
+    """Copy the attributes that a fit on workers has set; parameters are unchanged."""
     names = set(estimator.get_params(deep=False))
     for name in [name for name in vars(estimator) if name not in names and name not in attributes]:
         delattr(estimator, name)
@@ -139,12 +149,12 @@ _RUN: list[Run] = []
 
 
 def call_method(run: Run, common: tuple, numbers: list[int], *collections: Sequence[Any]) -> Any:
-    """Call a method on the estimator of a worker; return attributes that it has set, its result, and warnings."""
+    """Call a method on the estimator of a worker; return attributes that it set, its result, and warnings."""
     from kernelfields.engines.dask.engine import worker_threads
 
     estimator, method, arguments, settings = common
     estimator = copy.copy(estimator)
-    for each in _nested(estimator):
+    for each in _list_fields(estimator):
         each.n_jobs = worker_threads() if each.n_jobs is None else each.n_jobs
     parts = [None if any(part is None for part in each) else Partitions(numbers, list(each)) for each in collections]
     _RUN.append(run)
@@ -164,28 +174,28 @@ _WISHES = ("", "stop", "interrupt")
 
 
 class Reporter:
-    """A callback on a worker: the first one reports iterations, and all do what the client wants."""
+    """A callback on a worker: the first worker reports iterations, and all follow the client."""
 
     def __init__(self, waits: bool):
         self.waits = waits
 
     def __call__(self, iteration: Iteration) -> bool:
-        """Report an iteration; True to stop, KeyboardInterrupt to end at once."""
+        """Report an iteration; return True to stop, raise KeyboardInterrupt to end at once."""
         group = RUNNING.get()
         assert group is not None
         wish = group.first_calls(lambda: _RUN[-1].report(iteration, wait=self.waits, limit=300.0)) or ""
         # Who does not wait for the client hears of its wish an iteration later, at no cost.
-        wish = group.gathered(wish)[0] if self.waits else _WISHES[group.passed_on(_WISHES.index(wish))]
+        wish = group.gather(wish)[0] if self.waits else _WISHES[group.broadcast(_WISHES.index(wish))]
         if wish == "interrupt":
             raise KeyboardInterrupt
         return wish == "stop"
 
 
 def _send(place: int, due: bool, snapshot: Callable[[], Any]) -> bool:
-    """Send the model that ``snapshot()`` makes to the callback of the client at a place, if it is due; say whether."""
+    """Send the model of ``snapshot()`` to a callback of the client if it is due; return whether it was."""
     group = RUNNING.get()
     assert group is not None
-    if not group.gathered(due)[0]:
+    if not group.gather(due)[0]:
         return False
     model = snapshot()
     model.callbacks = None

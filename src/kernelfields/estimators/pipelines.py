@@ -1,4 +1,4 @@
-"""Descriptions of estimators of every kind, of the features of words that they have, and of pipelines.
+"""Descriptions of estimators of every kind, of their features of words, and of pipelines.
 
 A pipeline is the descriptions of its transformers, which are registered in ``TRANSFORMERS`` of features/text.py, and
 the document of its last step. The ``features`` of an estimator are described as such transformers. Nothing names code.
@@ -14,18 +14,18 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from kernelfields.features.templates import template_of_model
+from kernelfields.features.templates import get_model_template
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.models.model_file import Document
 from kernelfields.models.model_text import PIPELINE
-from kernelfields.models.stored import Functions, StoredEstimator, find_kind, rebuild_here
-from kernelfields.models.wrapped_field import best_inside
+from kernelfields.models.stored import Functions, StoredEstimator, describe_stored, find_kind, rebuild_locally
+from kernelfields.models.wrapped_field import unwrap_best
 
 _STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:
-    """Return a fitted pipeline, of a search the best, as plain values and arrays; TypeError naming another step."""
+    """Return a fitted pipeline as plain values and arrays, with the best estimator of a search."""
     *before, (name, last) = pipeline.steps
     kind, document = describe_model(last, f"the last step {name!r}")
     return {"steps": _described_steps(before), "estimator": {"name": name, "kind": kind, "document": document}}
@@ -37,7 +37,7 @@ def describe_features(features: Any) -> list[Document]:
 
 
 def rebuild_features(described: Sequence[Document]) -> Any:
-    """Return the transformer that was described; errors of any kind if it is not sound."""
+    """Rebuild a transformer from its description; errors of any kind if it is not sound."""
     steps = _rebuilt_steps(described)
     return Pipeline(steps) if len(steps) > 1 else steps[0][1]
 
@@ -68,17 +68,17 @@ def _rebuilt_steps(described: Sequence[Document]) -> list[tuple[str, Any]]:
 
 
 def describe_model(model: object, what: str) -> tuple[str, Document]:
-    """Return the kind of a fitted estimator or pipeline, of a search the best, and what describes it; or TypeError."""
-    model = best_inside(model)
+    """Return the kind and the document of a fitted estimator or pipeline; TypeError for others."""
+    model = unwrap_best(model)
     if isinstance(model, Pipeline):
         return PIPELINE, describe_pipeline(model)
-    if not isinstance(model, StoredEstimator) or find_kind(model.kind) is not type(model):
+    if not isinstance(model, StoredEstimator) or find_kind(model._kind) is not type(model):
         raise TypeError(f"{what} is a {type(model).__name__}, and not an estimator that can be saved")
-    return model.kind, model.to_document()
+    return describe_stored(model)
 
 
 def rebuild_pipeline(document: Document, callables: Functions | None = None) -> Pipeline:
-    """Return the pipeline that was described; errors of any kind if it is not sound."""
+    """Rebuild a pipeline from its description; errors of any kind if it is not sound."""
     described = document["estimator"]
     if described["kind"] == PIPELINE:
         raise ValueError("a pipeline that ends in another")
@@ -87,9 +87,9 @@ def rebuild_pipeline(document: Document, callables: Functions | None = None) -> 
 
 
 def rebuild_model(kind: str, document: Document, callables: Functions | None = None) -> StoredEstimator | Pipeline:
-    """Return the estimator or pipeline of a kind that was described; errors of any kind if it is not sound."""
+    """Rebuild an estimator or pipeline of a kind; errors of any kind if the document is not sound."""
     if kind == PIPELINE:
         return rebuild_pipeline(document, callables)
-    model = rebuild_here(find_kind(kind), document, callables)
-    template = template_of_model(document)
+    model = rebuild_locally(find_kind(kind), document, callables)
+    template = get_model_template(document)
     return model if template is None else Pipeline([("template", template), ("model", model)])

@@ -1,7 +1,7 @@
-"""Questions about labels that follow from their distribution alone, for every family of labellings alike.
+"""Questions about labels that depend on their distribution only, for every family of labellings.
 
 Each is a function that classes have as a method. It asks the class where the distribution comes from (``answers``), and
-for the form of its answers (``answer_format``). Answers may be conditioned on known labels. With log q (N, L) for what
+for the form of its answers (``_answer_format``). Answers may be conditioned on known labels. With log q (N, L) for what
 is known (data/partial_labels.py) and u the potentials of the labels:
 
     p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
@@ -13,51 +13,56 @@ Weights count relative to the largest of their position, so that a label, or a s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.reading import random_generator
-from kernelfields.engines.choice import answers_collections
+from kernelfields.data.reading import Seed, random_generator
+from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
+from kernelfields.estimators.answering.lengths import answer_by_lengths
+from kernelfields.estimators.answering.ranked import Condition, ranked_labellings
 from kernelfields.numerics.parameters import check_count
 
 if TYPE_CHECKING:
-    from kernelfields.data.readers import InputReader
-    from kernelfields.engines.engine import PackedData
     from kernelfields.inference.answers import Answers
 
 
-#: Packed data of an estimator, and how it reads them.
-Data = TypeVar("Data", bound="PackedData")
-Reader = TypeVar("Reader", bound="InputReader")
-#: Seeds of random draws.
-Seed = int | np.random.Generator | np.random.RandomState | None
 #: Labellings of each item with their log-probabilities.
 Ranked: TypeAlias = list[list[tuple[Any, float]]]
 
 
 class LabelField(Protocol):
-    """What answers questions about the labels of sequences, graphs, instances or single inputs."""
+    """A fitted field that answers questions about labels of sequences, graphs, instances or rows."""
 
     classes_: np.ndarray
-    answer_format: ClassVar[AnswerFormat[Any]]
-    decision_rule: ClassVar[DecisionRule]
+    _answer_format: ClassVar[AnswerFormat[Any]]
+    _decision_rule: ClassVar[DecisionRule]
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-        """Yield batches of items with the distribution of their labels, which answers every question about it."""
+        """Yield batches of items with the distribution of their labels."""
 
     def predict(self, X: object, *, known: object = None) -> ByItem:
         """Return the labels of each item."""
 
-    def _travelling(self) -> Self:
-        """Return a copy without what cannot leave this process."""
+    def _picklable(self) -> Self:
+        """Return a copy that can be pickled."""
 
 
-@answers_collections
-def predict_nbest(self: LabelField, X: object, k: int, *, known: object = None) -> Ranked:
+@accept_collections_by_item
+def predict_nbest(
+    self: LabelField,
+    X: object,
+    k: int,
+    *,
+    known: object = None,
+    where: Condition | None = None,
+    max_ranked: int = 1000,
+    lengths: ArrayLike | None = None,
+) -> Ranked:
     """Return the k most probable labellings of each item, with their log-probabilities.
 
     Parameters
@@ -68,6 +73,13 @@ def predict_nbest(self: LabelField, X: object, k: int, *, known: object = None) 
         The most labellings of an item; there may be fewer.
     known : labels or None, default None
         What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    where : callable or None, default None
+        A condition: a function of the labels of an item, such as "each label at most once". Only labellings that it
+        accepts are returned, the most probable of them first; no more are ranked than it takes.
+    max_ranked : int, default 1000
+        The most labellings of an item that ``where`` sees.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -94,16 +106,25 @@ def predict_nbest(self: LabelField, X: object, k: int, *, known: object = None) 
     ...     print(labels, round(log_probability, 2))
     ['sun' 'sun'] -0.81
     ['sun' 'rain'] -1.09
+    >>> for labels, log_probability in crf.predict_nbest([[[21.0], [16.0]]], k=1, where=lambda y: "rain" in y)[0]:
+    ...     print(labels, round(log_probability, 2))
+    ['sun' 'rain'] -1.09
     """
+    if lengths is not None:
+        given: dict[str, Any] = {"k": k, "known": known, "where": where, "max_ranked": max_ranked}
+        return answer_by_lengths(predict_nbest, self, X, lengths, **given)
     check_is_fitted(self)
     check_count(k, "k")
+    check_count(max_ranked, "max_ranked")
     results: Ranked = []
-    form, names = self.answer_format, self.answer_format.labels(self)
+    form, names = self._answer_format, self._answer_format.labels(self)
+
+    def rank(answers: Answers, size: int) -> Iterator[list[tuple[Any, float]]]:
+        for ranked, scores in zip(*answers.n_best(size), strict=True):
+            yield [(form.labelling(names[row]), score) for row, score in zip(ranked, scores, strict=True)]
+
     for batch in self.answers(X, known=known):
-        found: Ranked = []
-        for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
-            logs = [float(score - total) for score in scores]
-            found.append([(form.labelling(names[row]), log) for row, log in zip(ranked, logs, strict=True)])
+        found = ranked_labellings(batch, int(k), rank, where, max_ranked)
         results += batch.by_item(found, [(self.classes_[:0], 0.0)])
     return results
 
@@ -116,6 +137,7 @@ def sample(
     *,
     known: object = None,
     method: str = "auto",
+    lengths: ArrayLike | None = None,
 ) -> ByItem:
     """Draw labellings from p(y | x).
 
@@ -135,6 +157,8 @@ def sample(
     method : {"auto", "perfect"}, default "auto"
         "perfect" draws independent labellings from p(y | x) itself where inference is approximate; it is for two
         labels whose pairs attract.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -163,17 +187,20 @@ def sample(
     >>> bool((draws[:, 0] == "sun").mean() > 0.5)
     True
     """
+    if lengths is not None:
+        given = {"n_samples": n_samples, "random_state": random_state, "known": known, "method": method}
+        return answer_by_lengths(sample, self, X, lengths, axis=-1, **given)
     check_is_fitted(self)
     if n_samples is not None:
         check_count(n_samples, "n_samples", " or None")
     random, count = random_generator(random_state), n_samples or 1
     batches = self.answers(X, known=known)
-    draws = ((batch.asked, batch.sample(count, random, method)) for batch in batches)
-    return self.answer_format.arrange_draws(draws, self.answer_format.labels(self), n_samples is None)
+    draws = ((batch.requested, batch.sample(count, random, method)) for batch in batches)
+    return self._answer_format.arrange_draws(draws, self._answer_format.labels(self), n_samples is None)
 
 
-@answers_collections
-def entropy(self: LabelField, X: object, *, known: object = None) -> np.ndarray:
+@accept_collections_by_item
+def entropy(self: LabelField, X: object, *, known: object = None, lengths: ArrayLike | None = None) -> np.ndarray:
     """Return the entropy of p(y | x) of each item, in nats.
 
     Parameters
@@ -182,6 +209,8 @@ def entropy(self: LabelField, X: object, *, known: object = None) -> np.ndarray:
         Sequences, graphs or rows, in a form that :meth:`fit` takes.
     known : labels or None, default None
         What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -205,6 +234,8 @@ def entropy(self: LabelField, X: object, *, known: object = None) -> np.ndarray:
     """
     from kernelfields.inference.choice import refuse_approximate
 
+    if lengths is not None:
+        return answer_by_lengths(entropy, self, X, lengths, known=known)
     parts = [np.empty(0)]
     for answers in self.answers(X, known=known):
         refuse_approximate(answers.family, "an entropy")
@@ -213,7 +244,13 @@ def entropy(self: LabelField, X: object, *, known: object = None) -> np.ndarray:
 
 
 def log_likelihood(
-    self: LabelField, X: object, y: object, *, per_item: bool = False, known: object = None
+    self: LabelField,
+    X: object,
+    y: object,
+    *,
+    per_item: bool = False,
+    known: object = None,
+    lengths: ArrayLike | None = None,
 ) -> float | np.ndarray:
     """Return the log-likelihood log p(y | x).
 
@@ -230,6 +267,8 @@ def log_likelihood(
         Whether to return one number for each item instead of their sum.
     known : labels or None, default None
         What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -260,6 +299,8 @@ def log_likelihood(
     """
     from kernelfields.inference.choice import refuse_approximate
 
+    if lengths is not None:
+        return answer_by_lengths(log_likelihood, self, X, lengths, y=y, per_item=per_item, known=known)
     parts = [np.empty(0)]
     for batch in self.answers(X, y, known):
         refuse_approximate(batch.family, "a log-likelihood")

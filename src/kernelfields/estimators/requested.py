@@ -1,4 +1,4 @@
-"""Steps that keywords of ``fit`` ask for, each from a module that is loaded when its keyword is given.
+"""Steps for keywords of ``fit``, loaded when the keyword is given.
 
     optimize        prior variances and parameters of kernels of the largest evidence
     X_dev, y_dev    a development set
@@ -23,7 +23,7 @@ _MODULES = {
 
 
 def requested_steps(given: Mapping[str, object]) -> list[FitStep]:
-    """Return the steps that the keywords which were given to ``fit`` ask for."""
+    """Return the steps for given keywords of ``fit``."""
     return [
         import_module(module).requested(*map(given.get, keywords))
         for keywords, module in _MODULES.items()

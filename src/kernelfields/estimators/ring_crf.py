@@ -1,30 +1,34 @@
-"""Chains that are closed: their last label meets the first."""
+"""Closed chains: the last label is a neighbour of the first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import EndCliques, StartCliques
 from kernelfields.data.readers import InputReader
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.inference.ring import Rings
+from kernelfields.inputs.step import STATISTICS
 from kernelfields.numerics.parameters import declares_parameters
-from kernelfields.numerics.windows import STATISTICS
 from kernelfields.structures.chains import ChainStructure
 
 
 class RingReader(InputReader):
-    """Reads sequences as :class:`InputReader` does, and closes them."""
+    """Reader of sequences that closes them to rings."""
 
     packs = Rings
 
 
 @dataclass(frozen=True, eq=False)
 class RingStructure(ChainStructure):
-    """Labels of the positions of rings, of which the last meets the first."""
+    """Labels of the positions of rings, whose ends are neighbours."""
 
     kind = "ring"
     reads = RingReader
+
+    def count_sequential_steps(self, data: Chains) -> int:
+        return 0  # rings are inferred on threads
 
     def check(self) -> None:
         super().check()
@@ -56,5 +60,5 @@ class RingCRF(ChainCRF):
     [['go', 'turn']]
     """
 
-    kind = "RingCRF"
+    _kind = "RingCRF"
     _structures = RingStructure

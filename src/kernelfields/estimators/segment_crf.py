@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.reading import plain_label
@@ -15,15 +16,18 @@ from kernelfields.data.segments import (
     DurationCliques,
     Segment,
     SegmentedChains,
-    begins_of,
-    bounds_of,
     check_duration,
+    check_least_durations,
+    find_begins,
     read_segments,
+    segment_bounds,
 )
 from kernelfields.data.spans import SpanRules
-from kernelfields.engines.choice import answers_collections
+from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators.answering.decisions import ParameterRule
 from kernelfields.estimators.answering.formats import AnswerFormat
+from kernelfields.estimators.answering.lengths import answer_by_lengths
+from kernelfields.estimators.answering.ranked import Condition, ranked_labellings
 from kernelfields.estimators.answering.spans import Bounds, SpanReading
 from kernelfields.estimators.chain_crf import SequenceField
 from kernelfields.estimators.edges import clique_set
@@ -48,7 +52,7 @@ Bounded: TypeAlias = tuple[int, int, Any]
 
 @dataclass(frozen=True)
 class SegmentSpans(SpanReading):
-    """How segments are spans: each is one as it is."""
+    """Segments as spans: each segment is one span."""
 
     def rules(self, classes: np.ndarray, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
         """Return which labels belong to one span, and the names of the types; ValueError for a scheme."""
@@ -65,23 +69,23 @@ class SegmentSpans(SpanReading):
 
     def predicted(self, model: Any, answers: Answers, rules: SpanRules) -> Bounds:
         """Return starts, stops and types of the predicted segments that are entities."""
-        decision = model.decision_rule.decision(model, None)
+        decision = model._decision_rule.decision(model, None)
         if decision.jointly:
             labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
         else:  # labels one by one, which are cut as labels without segments are in a fit
             labels, spec = decision.choose(answers), model.field_.spec
-            mask = begins_of(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
-        begins, ends = bounds_of(mask)
+            mask = find_begins(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
+        begins, ends = segment_bounds(mask)
         return _entities(begins, ends, labels[begins], rules)
 
 
 @dataclass(frozen=True)
 class SegmentInspection(SequenceInspection):
-    """The words of segments."""
+    """Inspection of fields on segments."""
 
     @property
     def why_unexplained(self) -> str:
-        """Another label at one position would cut a segment, which has its score as a whole."""
+        """Reason: another label at one position would split a segment, which has one score as a whole."""
         return (
             "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
             "segmentations that came next"
@@ -90,7 +94,7 @@ class SegmentInspection(SequenceInspection):
     def picture(
         self, model: Any, x: object, y: Sequence | None, tokens: Sequence | None, caption: str
     ) -> LabelledSequence:
-        """Return the segments of one sequence on a time axis, the true ones above."""
+        """Return the segments of one sequence on a time axis, with the true segments above."""
         truth = None if y is None else plain_labels([y])[0][0]
         segments, marginals = model.predict_segments([x])[0], model.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
@@ -127,6 +131,9 @@ class SegmentCRF(SequenceField):
     max_duration : int or None, default None
         The most positions D of a segment. None is twice the longest segment of the training data, at most the longest
         sequence.
+    min_duration : int, dict or None, default None
+        The least positions of a segment: one number for all labels, or a dict from labels to numbers, one for labels
+        that it does not name. It holds for the first and the last segment of a sequence, too.
     repeats : bool, default False
         Whether a segment may follow one of the same label; then runs longer than ``max_duration`` are cut into pieces.
 
@@ -156,27 +163,30 @@ class SegmentCRF(SequenceField):
     [(0, 2, 'sun'), (2, 3, 'rain')]
     """
 
-    kind = "SegmentCRF"
+    _kind = "SegmentCRF"
     _structures = SegmentStructure
-    answer_format = AnswerFormat(spans=SegmentSpans())
-    decision_rule = ParameterRule(jointly=True)
+    _answer_format = AnswerFormat(spans=SegmentSpans())
+    _decision_rule = ParameterRule(jointly=True)
     _inspection = SegmentInspection()
 
     durations: DurationCliques | str | None = parameter("auto", or_auto(clique_set(DurationCliques)))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
+    min_duration: int | Mapping[Any, int] | None = parameter(None, or_none(check_least_durations))
     repeats: bool = parameter(False)
 
     durations_: np.ndarray | None = attribute()
 
     @property
     def max_duration_(self) -> int:
-        """The most positions of a segment."""
+        """Maximal number of positions of a segment."""
         check_is_fitted(self, "field_")
         return self.field_.spec.max_duration
 
     # ---- answers
 
-    def predict_segments(self, X: object, *, known: object = None) -> list[list[Segment]]:
+    def predict_segments(
+        self, X: object, *, known: object = None, lengths: ArrayLike | None = None
+    ) -> list[list[Segment]]:
         """Return the most probable segmentation of each sequence.
 
         Parameters
@@ -185,6 +195,8 @@ class SegmentCRF(SequenceField):
             The sequences, in a form that :meth:`fit` takes.
         known : labels or None, default None
             What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -208,28 +220,40 @@ class SegmentCRF(SequenceField):
         0 2 sun 0.4
         2 3 rain 0.47
         """
+        if lengths is not None:
+            return answer_by_lengths(SegmentCRF.predict_segments, self, X, lengths, known=known)
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
         for answers in self.answers(X, known=known):
             if not answers.data.n_positions:
-                found += [[] for _ in answers.asked.lengths]
+                found += [[] for _ in answers.requested.lengths]
                 continue
             labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
-            begins, ends = bounds_of(mask)
+            begins, ends = segment_bounds(mask)
             member = answers.member
             assert isinstance(member, SegmentMember)
             chances = np.exp(np.minimum(member.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
             places = iter(chances.tolist())
-            for segments in self._written(answers.asked, labels, mask):
+            for segments in self._format_segments(answers.requested, labels, mask):
                 found.append([Segment(*bounds, next(places)) for bounds in segments])
         return found
 
-    def _written(self, data: SegmentedChains, labels: np.ndarray, mask: np.ndarray) -> list[list[Bounded]]:
-        """Return labels (N,) and a mask of where segments begin as (begin, end, label) for each sequence."""
-        return [self._segments_of(labels[a:b], mask[a:b]) for a, b in pairwise(data.offsets.tolist())]
+    def _format_segments(self, data: SegmentedChains, labels: np.ndarray, mask: np.ndarray) -> list[list[Bounded]]:
+        """Convert labels (N,) and a mask of begins to (begin, end, label) for each sequence."""
+        return [self._decode_segments(labels[a:b], mask[a:b]) for a, b in pairwise(data.offsets.tolist())]
 
-    @answers_collections
-    def predict_nbest(self, X: object, k: int, *, segments: bool = False, known: object = None) -> Ranked:
+    @accept_collections_by_item
+    def predict_nbest(
+        self,
+        X: object,
+        k: int,
+        *,
+        segments: bool = False,
+        known: object = None,
+        where: Condition | None = None,
+        max_ranked: int = 1000,
+        lengths: ArrayLike | None = None,
+    ) -> Ranked:
         """Return the k most probable segmentations of each sequence, with their log-probabilities.
 
         If segments of one label may follow each other, several segmentations can have the same labels.
@@ -244,6 +268,13 @@ class SegmentCRF(SequenceField):
             Whether to return lists of (begin, end, label) instead of the labels of positions.
         known : labels or None, default None
             What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        where : callable or None, default None
+            A condition: a function of the labels of a sequence, or of its segments, as they are returned. Only those
+            that it accepts are returned, the most probable of them first; no more are ranked than it takes.
+        max_ranked : int, default 1000
+            The most labellings of an item that ``where`` sees.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -263,28 +294,34 @@ class SegmentCRF(SequenceField):
         >>> round(log_probability, 2)
         -0.91
         """
+        given: dict[str, Any] = {"known": known, "where": where, "max_ranked": max_ranked}
+        if lengths is not None:
+            return answer_by_lengths(SegmentCRF.predict_nbest, self, X, lengths, k=k, segments=segments, **given)
         check_is_fitted(self, "field_")
         if not segments:
-            return super().predict_nbest(X, k, known=known)
+            return super().predict_nbest(X, k, **given)
         check_count(k, "k")
-        ranked: Ranked = []
+        check_count(max_ranked, "max_ranked")
+        results: Ranked = []
         for batch in self.answers(X, known=known):
-            if not batch.data.n_positions:
-                ranked += [[([], 0.0)] for _ in batch.asked.lengths]
-                continue
-            labels, masks, scores = _family(batch).n_best_segmentations(batch.potentials, int(k), batch.workers)
-            written = [self._written(batch.data, *pair) for pair in zip(labels, masks, strict=True)]
             found: Ranked = []
-            for sequence, total in enumerate(batch.log_partition.tolist()):
-                count = int(np.isfinite(scores[sequence]).sum())
-                logs = (scores[sequence, :count] - total).tolist()
-                found.append([(written[rank][sequence], log) for rank, log in enumerate(logs)])
-            ranked += batch.by_item(found, [([], 0.0)])
-        return ranked
+            if batch.data.n_positions:
+                found = ranked_labellings(batch, int(k), self._rank_segments, where, max_ranked)
+            results += batch.by_item(found, [([], 0.0)])
+        return results
 
-    def _segments_of(self, labels: np.ndarray, mask: np.ndarray) -> list[Bounded]:
-        """Return the labels (T,) of one sequence and a mask of where segments begin as (begin, end, label)."""
-        begins, ends = bounds_of(mask)
+    def _rank_segments(self, answers: Answers, size: int) -> Iterator[list[tuple[Any, float]]]:
+        """Yield the best segmentations of each sequence, written as segments, with their scores."""
+        family = _family(answers)
+        labels, masks, scores = family.n_best_segmentations(answers.potentials, size, answers.workers)
+        for sequence, (begin, end) in enumerate(pairwise(family.offsets.tolist())):
+            count = int(np.isfinite(scores[sequence]).sum())
+            rows = zip(labels[:count, begin:end], masks[:count, begin:end], scores[sequence], strict=False)
+            yield [(self._decode_segments(row, mask), score) for row, mask, score in rows]
+
+    def _decode_segments(self, labels: np.ndarray, mask: np.ndarray) -> list[Bounded]:
+        """Convert labels (T,) of one sequence and a mask of begins to (begin, end, label)."""
+        begins, ends = segment_bounds(mask)
         names = [plain_label(label) for label in self.classes_[labels[begins]]]
         return list(zip(begins.tolist(), ends.tolist(), names, strict=True))
 
@@ -296,6 +333,6 @@ def _entities(begins: np.ndarray, ends: np.ndarray, labels: np.ndarray, rules: S
 
 
 def _family(answers: Answers) -> SegmentFamily:
-    """Return the family of segmentations behind answers."""
+    """Return the family of segmentations of answers."""
     assert isinstance(answers.family, SegmentFamily)
     return answers.family

@@ -12,6 +12,7 @@ from kernelfields.evaluation.label_scores import (
     sequence_accuracy as sequence_accuracy,
     token_accuracy as token_accuracy,
 )
+from kernelfields.evaluation.scorers import PositionScorer as PositionScorer, position_scorer as position_scorer
 from kernelfields.evaluation.results import (
     DecodingScores as DecodingScores,
     EntityScores as EntityScores,

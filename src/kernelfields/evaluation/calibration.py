@@ -66,7 +66,7 @@ class ReliabilityCurve(Result):
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Result):
-    """How far probabilities are from shares: expected calibration error, Brier score and reliability curve.
+    """Distance of probabilities from shares: expected calibration error, Brier score and reliability curve.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Calibration(Result):
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """For each position (N,): probability of the most probable label, whether it is right, squared error, the label."""
+    """For each position (N,): probability of the best label, whether it is right, squared error, the label."""
 
     confidence: np.ndarray
     correct: np.ndarray

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
+from kernelfields.data.constraints import Scheme, find_scheme
+from kernelfields.data.label_notations import recognize_scheme
 from kernelfields.data.reading import plain_label
-from kernelfields.data.spans import SpanRules, rules_of_scheme, spans_of
+from kernelfields.data.spans import SpanRules, find_spans, rules_of_scheme
 from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 
@@ -61,7 +62,7 @@ class PackedSpans(NamedTuple):
 
 
 class EntityReader:
-    """Finds entities in codes of labels that follow a scheme; ``types`` are the sorted types of the labels."""
+    """A reader of entities in codes of labels of a scheme; ``types`` are the sorted types of the labels."""
 
     def __init__(self, scheme: Scheme, labels: list):
         self.scheme = scheme
@@ -70,17 +71,20 @@ class EntityReader:
 
     def spans(self, codes: np.ndarray, offsets: np.ndarray) -> PackedSpans:
         """Return the entities of the sequences."""
-        return PackedSpans(*spans_of(codes, offsets, self.rules))
+        return PackedSpans(*find_spans(codes, offsets, self.rules))
 
 
-def entity_reader(scheme: str | None, labels: list) -> EntityReader | None:
-    """Return a reader for the scheme, or None without a scheme: for None, or "auto" if the labels follow no scheme."""
-    found = guess_scheme(labels) if scheme == "auto" else None if scheme is None else find_scheme(scheme)
+def entity_reader(scheme: str | Scheme | None, labels: list) -> EntityReader | None:
+    """Return a reader for the scheme; None without a scheme, or for "auto" if the labels follow no scheme."""
+    if scheme is None or isinstance(scheme, Scheme):
+        found = scheme
+    else:
+        found = recognize_scheme(labels) if scheme == "auto" else find_scheme(scheme)
     return None if found is None else EntityReader(found, labels)
 
 
-def span_rules(classes: Iterable, scheme: str | None = "auto") -> tuple[SpanRules, list]:
-    """Return which labels belong to one span, and the names of types: of a scheme, or the labels themselves.
+def span_rules(classes: Iterable, scheme: str | Scheme | None = "auto") -> tuple[SpanRules, list]:
+    """Return the label pairs of one span, and the names of types: of a scheme, or the labels themselves.
 
     Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
     """

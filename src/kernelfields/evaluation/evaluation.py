@@ -37,7 +37,7 @@ from kernelfields.evaluation.label_scores import (
     right_sequences,
     score_table,
 )
-from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, predictions_of
+from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, collect_predictions
 from kernelfields.evaluation.packed_labels import PackedLabels, keep_known, pack_labels
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.evaluation.results import DecodingScores, EntityScores, Evaluation, LogLikelihood
@@ -64,7 +64,7 @@ def evaluate(
     confidence: float = 0.95,
     random_state: object = None,
 ) -> Evaluation:
-    """Compare the predictions of a fitted estimator, or given ones, with the true labels.
+    """Compare the predictions of a fitted estimator, or given predictions, with the true labels.
 
     ``evaluate(model, X, y)`` asks a fitted estimator for its labels in both decodings, its marginals and likelihoods.
     ``evaluate(y_true, y_pred)`` takes labels as they are.
@@ -127,7 +127,7 @@ def evaluate(
     if y is not None or isinstance(truth, FittedModel):
         if not all(given is None for given in (marginals, classes, log_likelihood)):
             raise TypeError("evaluate asks a model for marginals and likelihoods: leave them out")
-        given = predictions_of(truth, predicted, y, decode, labels_only)
+        given = collect_predictions(truth, predicted, y, decode, labels_only)
     else:
         if decode is not None or labels_only:
             raise TypeError("decode and labels_only are for a model: evaluate(model, X, y, decode=...)")
@@ -208,7 +208,7 @@ def count_prediction(
 
 
 def resampled_figures(sums: Mapping[str, np.ndarray], columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the figures (1 + n_resamples,) of summed statistics; ``columns`` are the labels to average over."""
+    """Return the figures (1 + n_resamples,) of summed statistics, averaged over the labels ``columns``."""
     labels = Counts(sums["labels"])
     figures = {
         "accuracy": labels.hits.sum(axis=1) / sums["tokens"],
@@ -264,7 +264,7 @@ def _score_decodings(
 
 
 def _likelihood_statistics(log_likelihood: object, packed: PackedLabels) -> np.ndarray:
-    """Return (S, 2): log-likelihoods if finite, and whether they are infinite."""
+    """Return log-likelihoods, zero if infinite, and marks of infinite values, (S, 2)."""
     values = np.asarray(log_likelihood, dtype=np.float64)
     if values.shape != (packed.n_sequences,):
         raise ValueError(

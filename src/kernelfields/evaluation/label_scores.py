@@ -199,7 +199,7 @@ def token_accuracy(y_true: object, y_pred: object) -> float:
 
 
 def sequence_accuracy(y_true: object, y_pred: object) -> float:
-    """Return the share of sequences all of whose labels are right.
+    """Return the share of sequences with all labels right.
 
     Parameters
     ----------

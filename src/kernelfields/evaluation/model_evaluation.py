@@ -19,8 +19,8 @@ import numpy as np
 from kernelfields.data.partial_labels import replace_unseen, single_labels
 from kernelfields.data.reading import is_partial, is_sequence
 from kernelfields.data.segments import are_segments, read_segments
-from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, take_at
-from kernelfields.models.wrapped_field import field_inside
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, take_entries
+from kernelfields.models.wrapped_field import unwrap_field
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
@@ -35,7 +35,7 @@ class FittedModel(Protocol):
 
 
 class AnswerForm(Protocol):
-    """The form of the answers of a field; ``is_single``: one label for each item, of classes that all items share."""
+    """The form of the answers of a field; ``is_single``: one label for each item, of common classes."""
 
     is_single: ClassVar[bool]
 
@@ -48,7 +48,7 @@ class AnswerForm(Protocol):
 class LabelField(Protocol):
     """A fitted field of labels."""
 
-    answer_format: AnswerForm
+    _answer_format: AnswerForm
 
 
 @dataclass
@@ -65,15 +65,15 @@ class Predictions:
     nouns: tuple[str, str] = ("sequence", "position")
 
 
-def predictions_of(
+def collect_predictions(
     model: FittedModel, X: Any, y: Any, decode: str | None = None, labels_only: bool = False
 ) -> Predictions:
     """Predict with a fitted estimator for X, with the given ``decode``; labels alone with ``labels_only``."""
-    asked, X, y = field_inside(model, X, y)
+    asked, X, y = unwrap_field(model, X, y)
     is_field = isinstance(asked, LabelField)
     if not is_field:
         raise TypeError(f"evaluate takes a fitted estimator of labels, got {type(asked).__name__}")
-    single = asked.answer_format.is_single
+    single = asked._answer_format.is_single
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     _refuse_annotators(y)
@@ -81,7 +81,7 @@ def predictions_of(
     if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
         known = [number for number, labels in enumerate(listed) if known_places(single_labels(labels)).size]
-        X, y, listed = (take_at(values, known) for values in (X, y, listed))
+        X, y, listed = (take_entries(values, known) for values in (X, y, listed))
         if not known:
             raise ValueError(NOTHING_KNOWN)
     listed = read_segments(y)[0] if are_segments(y) else listed
@@ -97,7 +97,7 @@ def predictions_of(
         found.classes = np.unique(asked.classes_)
     unseen = Counter(label for _, _, label in replace_unseen(listed, np.asarray(asked.classes_), None)[1])
     found.unseen = dict(sorted(unseen.items()))
-    found.nouns = asked.answer_format.headings
+    found.nouns = asked._answer_format.headings
     return found
 
 
@@ -111,7 +111,7 @@ def _refuse_annotators(y: object) -> None:
 
 
 def _log_likelihoods(field: Any, X: Any, y: Any) -> np.ndarray:
-    """Return log p(y | x) of each item, minus infinity where a label was never seen."""
+    """Return log p(y | x) of each item, minus infinity for labels outside the classes."""
     seen, unseen = replace_unseen(y, field.classes_, field.classes_[0])
     found = np.array(field.log_likelihood(X, seen, per_item=True))
     found[[item for item, _, _ in unseen]] = -np.inf

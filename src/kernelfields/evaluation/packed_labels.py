@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.reading import is_partial, is_sequence, locate, plain_label
-from kernelfields.numerics.containers import list_entries, n_dimensions, shape_of
+from kernelfields.numerics.containers import find_shape, list_entries, n_dimensions
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
@@ -26,7 +26,7 @@ NOTHING_KNOWN = "no label is known: there is no position to compare predictions 
 
 @dataclass(frozen=True, eq=False)
 class PackedLabels:
-    """Codes (N,) of each list by its name, offsets (S + 1,), and the sorted labels the codes stand for."""
+    """Codes (N,) of each list by its name, offsets (S + 1,), and the sorted labels of the codes."""
 
     codes: dict[str, np.ndarray]
     offsets: np.ndarray
@@ -49,7 +49,7 @@ class PackedLabels:
 
     @property
     def sequence(self) -> np.ndarray:
-        """Number of the sequence that each position belongs to, (N,)."""
+        """Index of the sequence of each position, (N,)."""
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
     def split(self, values: list) -> list[list]:
@@ -123,7 +123,7 @@ def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str)
 
 
 def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
-    """Return "strings" or "numbers"; raise at the first label of another or a mixed kind."""
+    """Return "strings" or "numbers"; raise at the first label of another kind."""
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
         return "strings"
@@ -168,14 +168,16 @@ def keep_known(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[A
     if not any(own.size for own in places):
         raise ValueError(NOTHING_KNOWN)
     sizes = np.array([-1 if labels is None else len(labels) for labels in y])
-    chosen = {"y_true": [take_at(labels, where) for labels, where in zip(single, places, strict=True) if where.size]}
+    chosen = {
+        "y_true": [take_entries(labels, where) for labels, where in zip(single, places, strict=True) if where.size]
+    }
     for name, values in others.items():
         if not is_sequence(values) or not all(map(is_sequence, values)):
             raise TypeError(f"{name} must hold one list or array for each sequence of y_true, got {values!r:.60}")
         own = np.array([len(labels) for labels in values])
         # None for a whole sequence has no length of its own.
         _check_sizes(own, np.where(sizes < 0, own, sizes) if len(own) == len(sizes) else sizes, name, "y_true")
-        chosen[name] = [take_at(labels, where) for labels, where in zip(values, places, strict=True) if where.size]
+        chosen[name] = [take_entries(labels, where) for labels, where in zip(values, places, strict=True) if where.size]
     return chosen.pop("y_true"), chosen, None
 
 
@@ -184,8 +186,8 @@ def known_places(labels: list) -> np.ndarray:
     return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
 
 
-def take_at(values: Any, places: Sequence[int] | np.ndarray) -> Any:
+def take_entries(values: Any, places: Sequence[int] | np.ndarray) -> Any:
     """Return the entries at some places of a list, an array, or rows of a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[places]
-    return [values[place] for place in places] if shape_of(values) is None else values[places]
+    return [values[place] for place in places] if find_shape(values) is None else values[places]

@@ -22,7 +22,7 @@ import numpy as np
 
 from kernelfields.data.reading import random_generator
 from kernelfields.evaluation.intervals import f1_intervals, wilson_intervals
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import NO_ENDS, Estimate
 
@@ -59,7 +59,7 @@ class ResampledFigures(Shown):
         unseen : labels that the fit never saw, with their counts
         """
         whole, part = self.shown_nouns
-        words = counted(self.n_sequences, whole) + (f", {counted(self.n_tokens, part)}" if part else "")
+        words = inflect(self.n_sequences, whole) + (f", {inflect(self.n_tokens, part)}" if part else "")
         if unseen:
             shown = [f"{label!r} ({count:,})" for label, count in unseen.items()][:_MOST_UNSEEN]
             more = f" and {len(unseen) - _MOST_UNSEEN} more" if len(unseen) > _MOST_UNSEEN else ""
@@ -69,7 +69,7 @@ class ResampledFigures(Shown):
         if self.n_sequences == 1:
             return f"{words}; no intervals, as resamples of one {whole} are all alike"
         made = f"{100 * self.confidence:g} % intervals {intervals.format(self.n_resamples, whole)}"
-        lacking = f", {NO_ENDS} where there is too little to count" if _lacks_intervals(self.to_dict()) else ""
+        lacking = f", {NO_ENDS} where there is too little to count" if _has_missing_intervals(self.to_dict()) else ""
         return f"{words}; {made}{lacking}"
 
 
@@ -79,18 +79,18 @@ def item_words(nouns: tuple[str, str]) -> tuple[str, str]:
     return whole, "label" if part == "label name" else part
 
 
-def _lacks_intervals(values: object) -> bool:
+def _has_missing_intervals(values: object) -> bool:
     """Whether a figure among plain values has no interval."""
     if isinstance(values, Mapping):
         if "value" in values and "low" in values:
             return values["value"] is not None and values["low"] is None
-        return any(map(_lacks_intervals, values.values()))
-    return isinstance(values, list) and any(map(_lacks_intervals, values))
+        return any(map(_has_missing_intervals, values.values()))
+    return isinstance(values, list) and any(map(_has_missing_intervals, values))
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Number of resamples, share of the resampled figures that an interval holds, and the random state."""
+    """Number of resamples, level of the intervals, and the random state."""
 
     n_resamples: int = 1000
     confidence: float = 0.95

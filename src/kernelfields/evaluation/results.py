@@ -11,7 +11,7 @@ import numpy as np
 from kernelfields.evaluation.calibration import Calibration
 from kernelfields.evaluation.label_scores import Scores
 from kernelfields.evaluation.resampling import ResampledFigures
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
 from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
@@ -191,7 +191,7 @@ class Evaluation(ResampledFigures):
     def lead(self) -> str:
         """The main figure as a sentence."""
         name, figure = self.headline
-        return f"{name[0].upper()}{name[1:]} {figure:.3f} on {counted(self.n_sequences, self.nouns[0])}."
+        return f"{name[0].upper()}{name[1:]} {figure:.3f} on {inflect(self.n_sequences, self.nouns[0])}."
 
     @property
     def confusion_matrix(self) -> np.ndarray:
@@ -228,7 +228,8 @@ class Evaluation(ResampledFigures):
         dict of Table
             Figures, decodings, entities, labels, confusions.
         """
-        tables = {"Figures": Table(("figure", "value"), list(self._figures().items()), formats={"value": ".4f"})}
+        figures = list(self._figures().items())
+        tables = {"Figures": Table(("figure", "value"), figures, formats={"value": "z.4f"})}  # z: no -0.0000
         if self.decodings is not None:
             tables["Decoded in other ways"] = self._decoding_table(self.decodings)
         if (entities := self.entities) is not None:
@@ -256,7 +257,7 @@ class Evaluation(ResampledFigures):
         if (likelihood := self.log_likelihood) is not None:
             units = {whole: likelihood.per_sequence} | ({part: likelihood.per_token} if part else {})
             count = likelihood.n_impossible
-            words = f"minus infinity: {counted(count, whole)} {'have' if count > 1 else 'has'} probability zero"
+            words = f"minus infinity: {inflect(count, whole)} {'have' if count > 1 else 'has'} probability zero"
             figures |= {f"log-likelihood per {noun}": words if count else own for noun, own in units.items()}
         if self.calibration is not None:
             figures["expected calibration error"] = self.calibration.expected_error

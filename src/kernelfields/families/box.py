@@ -49,7 +49,7 @@ class Box:
         return np.all((self.low <= X) & (self.high >= X), axis=1)
 
     def check_sample(self, X: np.ndarray) -> None:
-        """Raise if a point is outside; the message has the first."""
+        """Raise if a point is outside; the message names the first."""
         outside = ~self.contains(X)
         if outside.any():
             row = int(np.argmax(outside))

@@ -51,7 +51,7 @@ _HOPELESS = 1e-9
 
 
 class NoEstimate(ValueError):
-    """A mean without finite natural parameters.
+    """The mean has no finite natural parameters.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class Member(ABC):
 
     See Also
     --------
-    ExponentialFamily.at : Returns it.
+    ExponentialFamily.distribution : Returns it.
 
     Examples
     --------
     >>> from kernelfields.families import FiniteFamily
-    >>> member = FiniteFamily([[0.0], [1.0]]).at([0.0])
+    >>> member = FiniteFamily([[0.0], [1.0]]).distribution([0.0])
     >>> member.mean, member.covariance()
     (array([0.5]), array([[0.25]]))
     """
@@ -180,7 +180,7 @@ class ExponentialFamily(ABC):
     n_statistics: int
 
     @abstractmethod
-    def at(self, theta: ArrayLike) -> Member:
+    def distribution(self, theta: ArrayLike) -> Member:
         """Return the member with given natural parameters.
 
         Parameters
@@ -207,7 +207,7 @@ class ExponentialFamily(ABC):
         float
             The log partition.
         """
-        return self.at(theta).log_partition
+        return self.distribution(theta).log_partition
 
     def mean(self, theta: ArrayLike) -> np.ndarray:
         """Return E Phi(z), the gradient of g (eq. 3a).
@@ -232,7 +232,7 @@ class ExponentialFamily(ABC):
         >>> die.mean([0.0])
         array([3.5])
         """
-        return self.at(theta).mean
+        return self.distribution(theta).mean
 
     def covariance(self, theta: ArrayLike) -> np.ndarray:
         """Return Var Phi(z), the Hessian of g (eq. 3b).
@@ -247,7 +247,7 @@ class ExponentialFamily(ABC):
         array (d, d)
             The covariance of the statistics.
         """
-        return self.at(theta).covariance()
+        return self.distribution(theta).covariance()
 
     def covariance_product(self, theta: ArrayLike, direction: ArrayLike) -> np.ndarray:
         """Return the Hessian of g times a direction, without the matrix.
@@ -264,7 +264,7 @@ class ExponentialFamily(ABC):
         array (d,)
             The product.
         """
-        return self.at(theta).covariance_product(self.check(direction, "the direction"))
+        return self.distribution(theta).covariance_product(self.check(direction, "the direction"))
 
     def entropy(self, theta: ArrayLike) -> float:
         """Return -E log(p / p0) in nats: the entropy, if the base measure counts outcomes.
@@ -289,7 +289,7 @@ class ExponentialFamily(ABC):
         >>> round(die.entropy([0.0]), 3)
         1.792
         """
-        return self.at(theta).entropy
+        return self.distribution(theta).entropy
 
     def divergence(self, theta: ArrayLike, other: ArrayLike) -> float:
         """Return the Kullback-Leibler divergence of p(.; theta) from p(.; other), in nats.
@@ -308,7 +308,7 @@ class ExponentialFamily(ABC):
         float
             The divergence; infinite if ``other`` forbids an outcome that ``theta`` allows.
         """
-        here, there = self.at(theta), self.at(other)
+        here, there = self.distribution(theta), self.distribution(other)
         change = inner(there.theta, here.mean) - inner(here.theta, here.mean)
         return max(0.0, there.log_partition - here.log_partition - change)
 
@@ -396,10 +396,10 @@ class ExponentialFamily(ABC):
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
         """Minimise the objective of :meth:`estimate`."""
-        return minimise(self.at, mean, start, precision, tol, max_iter)
+        return minimise(self.distribution, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
-        """Return a vector as float64, checked.
+        """Return a vector as float64; ValueError for another shape.
 
         Parameters
         ----------
@@ -516,6 +516,6 @@ def minimise(
 
 
 def inner(theta: np.ndarray, mean: np.ndarray) -> float:
-    """Return <theta, mean>; entries with mean 0 count as 0, so that theta may be minus infinity there."""
+    """Return <theta, mean>; entries of mean 0 count as 0, as theta may be minus infinity there."""
     counted = mean != 0.0
     return float(theta[counted] @ mean[counted])

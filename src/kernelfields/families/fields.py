@@ -49,7 +49,7 @@ class FieldMember(Member):
         return float(np.abs(direction).max(initial=0.0))
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Solve by conjugate gradients; the covariance is singular, but its range has the gradient."""
+        """Solve by conjugate gradients; the singular covariance has the gradient in its range."""
         rounding = _ROUNDING * self.mean
         solution, _ = conjugate_gradients(
             lambda direction: self.covariance_product(direction) + precision * direction,
@@ -130,9 +130,9 @@ class FieldFamily(ExponentialFamily):
         Potentials
             The potentials.
         """
-        return self._zeros.of(split_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
+        return self._zeros.with_arrays(split_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
 
-    def at(self, theta: ArrayLike) -> FieldMember:
+    def distribution(self, theta: ArrayLike) -> FieldMember:
         """Return the distribution with these concatenated potentials.
 
         Parameters
@@ -147,4 +147,4 @@ class FieldFamily(ExponentialFamily):
         """
         checked = self.check(theta, "theta", forbidden=True)
         check_values("theta", checked)
-        return FieldMember(self, checked, self.labels.at(self.unpack(checked)))
+        return FieldMember(self, checked, self.labels.distribution(self.unpack(checked)))

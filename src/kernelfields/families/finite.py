@@ -115,7 +115,7 @@ class FiniteFamily(ExponentialFamily):
         with np.errstate(divide="ignore"):
             self._log_base = np.log(masses)
 
-    def at(self, theta: ArrayLike) -> FiniteMember:
+    def distribution(self, theta: ArrayLike) -> FiniteMember:
         """Return the member with natural parameters theta.
 
         Parameters
@@ -143,7 +143,7 @@ class FiniteFamily(ExponentialFamily):
         array (K,)
             The probabilities.
         """
-        return self.at(theta).probabilities
+        return self.distribution(theta).probabilities
 
     def log_probabilities(self, theta: ArrayLike) -> np.ndarray:
         """Return log p(z; theta) of every outcome.
@@ -158,7 +158,7 @@ class FiniteFamily(ExponentialFamily):
         array (K,)
             The logarithms; minus infinity if the base measure is zero.
         """
-        return self.at(theta).log_probabilities
+        return self.distribution(theta).log_probabilities
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
         """Find the theta of least norm if there is no prior.
@@ -180,4 +180,6 @@ class FiniteFamily(ExponentialFamily):
         found = minimise(
             lambda theta: FiniteMember(reduced, log_base, theta), inside, axes @ start, precision, tol, max_iter
         )
-        return Estimate(found.theta @ axes, found.value, found.gap, found.iterations, self.at(found.theta @ axes))
+        return Estimate(
+            found.theta @ axes, found.value, found.gap, found.iterations, self.distribution(found.theta @ axes)
+        )

@@ -78,7 +78,7 @@ class Quadrature:
     seed: int = 0
 
     def check(self, dimension: int) -> None:
-        """Raise ValueError unless the rule can be made; for rules from files."""
+        """Raise ValueError unless the rule, read from a file, can be made."""
         sobol = self.kind == "sobol"
         if self.kind not in ("gauss-legendre", "sobol") or self.size < 1 or self.seed < 0:
             raise ValueError(f"the quadrature {self} is none")
@@ -104,17 +104,17 @@ class Quadrature:
         return np.exp(np.minimum(log_gaps, 0.0) / dimension)
 
     def reference(self) -> Quadrature:
-        """Return the next finer rule, by which this one is judged."""
+        """Return the next finer rule, the reference for errors of this one."""
         return self.references()[-1]
 
     def references(self) -> list[Quadrature]:
-        """Return the finer rules by which this one is judged, the finest last."""
+        """Return the finer reference rules, the finest last."""
         if self.kind == "gauss-legendre":
             return [Quadrature(self.kind, size) for size in (self.size + self.size // 3 + 1, 2 * self.size)]
         return [Quadrature(self.kind, 2 * self.size, self.seed + 1)]
 
     def finer(self, dimension: int) -> Quadrature | None:
-        """Return the next rule to fit with, or None if it would be too large."""
+        """Return the next rule for a fit; None if it would be too large."""
         last = _LAST.get(dimension, _LAST[3]) if self.kind == "gauss-legendre" else _LAST_SOBOL
         return Quadrature(self.kind, 2 * self.size, self.seed) if 2 * self.size <= last else None
 
@@ -187,7 +187,7 @@ def bound_unseen_mass(
     gaps: np.ndarray,
     log_integral: float,
 ) -> float:
-    """Return the logarithm of the possible mass of peaks between nodes, minus infinity if there are none.
+    """Return the logarithm of the possible mass of peaks between nodes, minus infinity without peaks.
 
     ``log_function`` is f of points of the box. ``estimate_gaps`` (n,) say how far apart nodes are at every pivot, and
     ``log_integral`` is what they make of the integral, which is the mean of h.

@@ -1,4 +1,4 @@
-"""Labels that may be wrong, what to label next, the agreement of annotators."""
+"""Suspicious labels, items to label next, the agreement of annotators."""
 
 from kernelfields.labelling.agreement import agreement
 from kernelfields.labelling.label_errors import find_label_errors

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from kernelfields.data.constraints import guess_scheme
+from kernelfields.data.label_notations import recognize_scheme
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.reports.tables import Table
 
@@ -80,11 +80,11 @@ def _agreed(one: Sequence, other: Sequence, names: str) -> tuple[int, float | No
     shares = [Counter(column) for column in zip(*pairs, strict=True)]
     chance = sum(count * shares[1][label] for label, count in shares[0].items()) / len(pairs) ** 2
     kappa = None if chance == 1.0 else (same - chance) / (1.0 - chance)
-    scheme = guess_scheme({label for pair in pairs for label in pair})
+    scheme = recognize_scheme({label for pair in pairs for label in pair})
     if scheme is None or not whole:
         return len(pairs), same, kappa, None
     left, right = map(list, zip(*whole, strict=True))
-    return len(pairs), same, kappa, entity_f1_score(left, right, scheme=scheme.name)
+    return len(pairs), same, kappa, entity_f1_score(left, right, scheme="auto")
 
 
 def _is_label(entry: object) -> bool:

@@ -1,4 +1,4 @@
-"""Hypotheses about wrong labels: other labellings of windows of given labels, and how much more probable they are.
+"""Hypotheses about wrong labels: other labellings of windows of given labels, and their gain in probability.
 
 A hypothesis h replaces the given labels y~ of a few positions W by others. Given all labels outside W,
 
@@ -55,11 +55,11 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import guess_scheme
-from kernelfields.data.segments import begins_of, bounds_of
+from kernelfields.data.segments import find_begins, segment_bounds
 from kernelfields.evaluation.entities import EntityReader
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 
 #: Labels that are tried have at least this probability, missing entities at most so many positions.
 LEAST, LONGEST = 0.01, 8
@@ -74,7 +74,7 @@ _SMALLEST = 1e-300
 
 
 class SegmentLabels:
-    """Labels (L,) of segments: the type of each label, and the labels of the first and last positions of a segment.
+    """Types (L,) of labels, and the labels of first and later positions of segments.
 
     ``scheme`` is None where runs of equal labels are the segments: each label is a type. Type 0 is the outside of
     entities. Labels change where a segment is cut or joined: ``opened`` (L,) at its new first position, ``closed`` at
@@ -111,7 +111,7 @@ class SegmentLabels:
             self._encoded[kind] = tuple(found)  # type: ignore[assignment]
 
     def encode(self, kind: int, length: int) -> np.ndarray | None:
-        """Return the labels of a segment of a type, (length,), or None if a necessary label does not occur."""
+        """Return the labels of a segment of a type, (length,); None if a necessary label does not occur."""
         alone, first, inside, last = self._encoded.get(kind, (-1,) * 4)
         labels = np.full(length, inside)
         labels[0], labels[-1] = first, last
@@ -123,8 +123,8 @@ class SegmentLabels:
         """Return a mask of the positions of one sequence that begin a segment, (T,)."""
         ends = np.array([0, len(labels)])
         if self._reader is None:
-            return begins_of(labels, ends)
-        begins = begins_of(self.type_of[labels], ends)
+            return find_begins(labels, ends)
+        begins = find_begins(self.type_of[labels], ends)
         spans = self._reader.spans(labels, ends)
         begins[spans.starts] = True
         return begins
@@ -132,7 +132,7 @@ class SegmentLabels:
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Changes of given labels; see the module. ``kinds`` and ``alternatives`` (H,): how many others there could be."""
+    """Changes of given labels; see the module. ``kinds`` and ``alternatives`` (H,) count the possible others."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -148,7 +148,7 @@ class Hypotheses:
         """The number of changed labels of each hypothesis, (H,)."""
         return np.diff(self.offsets)
 
-    def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def get_change(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows and the new labels of a hypothesis."""
         entries = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[entries], self.labels[entries]
@@ -176,7 +176,7 @@ class _Change(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Packed labels (N,), which of them are given (N,), marginals (N, L) and the best labelling (N,)."""
+    """Packed labels (N,), a mask (N,) of given labels, marginals (N, L) and the best labelling (N,)."""
 
     labels: np.ndarray
     known: np.ndarray
@@ -197,7 +197,7 @@ def propose_corrections(answers: Answers, given: Given, segments: SegmentLabels)
     return Hypotheses(
         np.concatenate([none, *rows]),
         np.concatenate([none, *labels]),
-        offsets_of(np.array([len(own) for own in rows], dtype=np.int64)),
+        make_offsets(np.array([len(own) for own in rows], dtype=np.int64)),
         np.array(kinds, dtype=np.int64),
         np.array(alternatives, dtype=np.float64),
     )
@@ -221,10 +221,10 @@ def _corrections_of_segments(given: Given, segments: SegmentLabels) -> Iterator[
     chances = np.zeros((len(labels), segments.n_types))
     np.add.at(chances.T, segments.type_of, marginals.T)
     possible = (chances >= LEAST) & known[:, None]
-    bounds = list(zip(*(ends.tolist() for ends in bounds_of(begins)), strict=True))
+    bounds = list(zip(*(ends.tolist() for ends in segment_bounds(begins)), strict=True))
 
     def change(first: int, end: int, kind: int, what: int, joins: int = 0) -> Iterator[_Change]:
-        """Yield a segment in the place of a window; it joins the one before (-1), the one after (1) or none."""
+        """Yield a segment that replaces a window; it joins the previous one (-1), the next one (1) or none."""
         encoded = segments.encode(kind, end - first)
         if encoded is None or not possible[first:end, kind].all():
             return
@@ -319,7 +319,7 @@ def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) ->
     return np.nan_to_num(sums, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
-def gains_of(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
+def compute_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
     """Return the gain in score of each hypothesis, (H,)."""
     fast = type(answers.family) is ChainFamily
     return (chain_gains if fast else gains)(answers, labels, hypotheses)
@@ -352,7 +352,7 @@ def marginals_without_neighbours(answers: Answers, labels: np.ndarray) -> np.nda
 
 
 def _messages_from_afar(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return what comes to each position from the ``REACH`` before it, and the given label before these, (N, L)."""
+    """Return the messages to each position from ``REACH`` positions before, and the given label there, (N, L)."""
     rows, begins = np.arange(len(labels)), np.repeat(offsets[:-1], np.diff(offsets))
     stride, found = int(len(steps) > 1), np.ones_like(weights)
     fixed = rows[rows - REACH > begins]
@@ -374,7 +374,7 @@ def independent_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np
     return -np.logaddexp(COST - odds, -MOST) if runs else MARGINAL * odds - MARGINAL_COST
 
 
-def runs_of(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_runs(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first positions, and the ends, of runs of two or more positive scores within an item."""
     positive = scores > 0
     begins, ends = positive.copy(), positive.copy()

@@ -1,4 +1,4 @@
-"""Labels that may be wrong: each is judged by a field that was fitted without its item.
+"""Suspicious labels: each is judged by a field that was fitted without its item.
 
     print(find_label_errors(ChainCRF(), X, y, cv=5, tokens=words, top=20))      fields of five folds
     print(find_label_errors(fitted, X_new, y_new, cv=None))                     a field that was fitted to other items
@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.partial_labels import SoftTargets, replace_unseen
-from kernelfields.data.reading import is_unknown, listed, plain_label, random_generator
-from kernelfields.estimators.answering.formats import Tokens
-from kernelfields.estimators.questions import LabelField, Seed
+from kernelfields.data.reading import Seed, is_unknown, listed, plain_label, random_generator
+from kernelfields.estimators.answering.formats import Tokens, get_answer_format
+from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,
@@ -30,22 +30,22 @@ from kernelfields.labelling.hypotheses import (
     Given,
     Hypotheses,
     SegmentLabels,
-    gains_of,
+    compute_gains,
+    find_runs,
     independent_scores,
     marginals_without_neighbours,
     propose_corrections,
-    runs_of,
     score,
 )
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.containers import count_rows
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
 from kernelfields.selection.held_out import (
     HeldOut,
     LabelledItems,
-    field_of,
     iterate_answers,
     refuse_items_of_fit,
+    unwrap_fitted_field,
     unwrap_frame,
 )
 
@@ -64,7 +64,7 @@ def find_label_errors(
     tokens: Tokens | None = None,
     random_state: Seed = 0,
 ) -> LabelErrors:
-    """List the labels that are most likely wrong, with the labels that would fit.
+    """List the most suspicious labels, with proposals.
 
     Each item is judged by a field that was fitted without it.
 
@@ -134,7 +134,7 @@ def find_label_errors(
     scores: list[np.ndarray] = [np.zeros(0)] * n_items
     nouns = ("sequence", "position")
     for held_out in batches:
-        nouns = held_out.field.answer_format.headings
+        nouns = get_answer_format(held_out.field).headings
         findings += _findings(held_out, scores, tokens, strange)
     flat = np.concatenate([np.zeros(0), *scores])
     if not (n_known := int(np.isfinite(flat).sum())):
@@ -147,7 +147,7 @@ def find_label_errors(
 def _fold_answers(
     estimator: BaseEstimator, X: Any, y: Any, strange: dict[int, dict[int, Any]]
 ) -> tuple[int, Iterator[HeldOut]]:
-    """Return the number of items and the answers of a fitted estimator; add labels unknown to it to ``strange``."""
+    """Return the number of items and the answers of a fitted estimator; add unknown labels to ``strange``."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -157,16 +157,16 @@ def _fold_answers(
         ) from None
     advice = "it has learnt their labels. Judge others, or let folds (cv=5) fit without them"
     refuse_items_of_fit(estimator, X, advice)
-    field, X, y = field_of(estimator, X, y, labelled=True)
+    field, X, y = unwrap_fitted_field(estimator, X, y, labelled=True)
     if y is None or isinstance(y, SoftTargets):
         raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))
     seen, unseen = replace_unseen(y, field.classes_, None)
     for item, position, label in unseen:
         strange.setdefault(item, {})[position] = label
-    single = field.answer_format.is_single
+    single = get_answer_format(field).is_single
     if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if single else own or [])):
         raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
-    n_items = n_rows_of(X)
+    n_items = count_rows(X)
     return n_items, iterate_answers(field, X, seen, np.arange(n_items))
 
 
@@ -178,13 +178,13 @@ def _findings(
     ``strange`` are labels that the field never saw, by item and position.
     """
     field, answers = held_out.field, held_out.answers
-    items = held_out.items[np.asarray(answers.asked.lengths) > 0]
+    items = held_out.items[np.asarray(answers.requested.lengths) > 0]
     if not len(items):
         return []
     own = answers.data.given
-    labels, known = own.completed(answers), own.certain()
+    labels, known = own.fill_unknown(answers), own.certain()
     given = Given(labels, known, answers.marginals, answers.best_labels())
-    names = field.answer_format.labels(field).tolist()
+    names = get_answer_format(field).labels(field).tolist()
     segments = SegmentLabels(names)
     tried, own_scores, shown = _score_hypotheses(answers, given, segments)
     largest = np.full(len(labels), -np.inf)
@@ -194,29 +194,31 @@ def _findings(
     offsets = answers.family.offsets
     for item, own in zip(items.tolist(), np.split(largest, offsets[1:-1]), strict=True):
         scores[item] = own
-    chosen = [number for number in _disjoint(tried, own_scores, len(labels)) if known[tried.of(number)[0]].all()]
+    chosen = [
+        number for number in _disjoint(tried, own_scores, len(labels)) if known[tried.get_change(number)[0]].all()
+    ]
     words = {POSITION: "position", BOUNDARY: "boundary"}
     other = "segment" if segments.scheme is None else "entity"
     by_item: dict[int, list[int]] = {}
     for number in chosen:
-        by_item.setdefault(int(answers.family.position_items[tried.of(number)[0][0]]), []).append(number)
+        by_item.setdefault(int(answers.family.position_items[tried.get_change(number)[0][0]]), []).append(number)
     found: list[LabelError] = []
     for place, numbers in by_item.items():
         begin, end = int(offsets[place]), int(offsets[place + 1])
-        n_known, n_changed = known[begin:end].sum(), sum(len(tried.of(number)[0]) for number in numbers)
+        n_known, n_changed = known[begin:end].sum(), sum(len(tried.get_change(number)[0]) for number in numbers)
         if n_known >= _FEWEST_FOR_WHOLE and n_changed > n_known / 2:
-            windows_of = [(begin, end, field.answer_format.headings[0], numbers)]
+            cut_windows = [(begin, end, get_answer_format(field).headings[0], numbers)]
         else:
-            bounds = [tried.of(number)[0][[0, -1]] + [0, 1] for number in numbers]
+            bounds = [tried.get_change(number)[0][[0, -1]] + [0, 1] for number in numbers]
             kinds = [words.get(int(tried.kinds[number]), other) for number in numbers]
-            windows_of = [
+            cut_windows = [
                 (int(first), int(last), kind, [number])
                 for (first, last), kind, number in zip(bounds, kinds, numbers, strict=True)
             ]
-        for first, last, kind, changes in windows_of:
+        for first, last, kind, changes in cut_windows:
             proposed = labels[first:last].copy()
             for number in changes:
-                rows, new = tried.of(number)
+                rows, new = tried.get_change(number)
                 proposed[rows - first] = new
             pair = _named(names, labels[first:last]), _named(names, proposed)
             largest_score = float(min(shown[changes].max(), np.finfo(np.float64).max))
@@ -241,10 +243,10 @@ def _row(
 ) -> LabelError:
     """Return the row of a finding, with the given and the proposed labels."""
     first, last = window
-    if kind == field.answer_format.headings[0]:
+    if kind == get_answer_format(field).headings[0]:
         # All labels of an item: those of an instance have names, of which no single one is meant.
         return LabelError(item, 0, last, kind, None if tokens is None else _joined(tokens[item]), *labels, score)
-    whole, part, token = field.answer_format.place(field, item, first, tokens)
+    whole, part, token = get_answer_format(field).place(field, item, first, tokens)
     end = last if isinstance(part, int) else None
     if tokens is not None and end is not None and last - first > 1:
         token = _joined(tokens[item][first:last])
@@ -274,8 +276,8 @@ def _score_hypotheses(
     others = likely.argmax(axis=1)
     windows = tried = propose_corrections(answers, given, segments)
     if runs and isinstance(answers.data, Chains):
-        tried = windows.with_runs(others, *runs_of(alone, answers.family.offsets))
-    gained = gains_of(answers, given.labels, tried)
+        tried = windows.with_runs(others, *find_runs(alone, answers.family.offsets))
+    gained = compute_gains(answers, given.labels, tried)
     scores = np.full(len(tried), -np.inf)
     scores[: len(windows)] = score(windows, gained[: len(windows)])
     shown = scores
@@ -293,7 +295,7 @@ def _disjoint(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[i
     taken, chosen = np.zeros(n_positions, dtype=bool), []
     likely = np.flatnonzero(scores > 0)
     for number in likely[np.argsort(-(scores * tried.sizes)[likely], kind="stable")].tolist():
-        rows = tried.of(number)[0]
+        rows = tried.get_change(number)[0]
         if not taken[rows].any():
             taken[rows] = True
             chosen.append(number)

@@ -24,7 +24,7 @@ _FARTHEST = 20.0
 
 
 class Score(NamedTuple):
-    """F1 of ``items`` items, and the ends of its 95 % interval, or None with too few items."""
+    """F1 of ``items`` items, and the ends of its 95 % interval; None with too few items."""
 
     value: float
     low: float | None
@@ -37,7 +37,7 @@ class Score(NamedTuple):
         return f"{measure} {self.value:.2f} on {self.n_items} set aside ({told})"
 
 
-def score_of(counts: np.ndarray) -> Score | None:
+def span_score(counts: np.ndarray) -> Score | None:
     """Return the score from counts (S, 3) of right, predicted and true spans of each item, or None without items."""
     if not len(counts):
         return None
@@ -54,7 +54,7 @@ def _f1(counts: np.ndarray) -> np.ndarray:
 
 
 def forecast(curve: list[dict[str, Any]]) -> dict[str, float] | None:
-    """Forecast the next mark, and the items it takes, from refits with "items", "right", "low" and "high"."""
+    """Forecast the next mark, and the number of items for it, from refits with "items", "right", "low" and "high"."""
     points = [own for own in curve if own.get("low") is not None]
     n = np.array([own["items"] for own in points], dtype=np.float64)
     if len(np.unique(n)) < FEWEST_POINTS:

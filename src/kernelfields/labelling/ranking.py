@@ -1,4 +1,4 @@
-"""What to label next: items, or positions inside them, whose labels a fitted field is most in doubt about.
+"""Items to label next, or positions of them, by the uncertainty of a fitted field.
 
     order = rank_for_labelling(crf, X_unlabelled, batch=20)
     X_next = [X_unlabelled[item] for item in order.order]
@@ -24,16 +24,16 @@ from scipy.special import entr
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
-from kernelfields.estimators.answering.formats import Tokens
+from kernelfields.estimators.answering.formats import Tokens, get_answer_format
 from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.parameters import check_count
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.objective.term import Term
 from kernelfields.reports.labelling import LabellingOrder
-from kernelfields.selection.held_out import field_of
+from kernelfields.selection.held_out import unwrap_fitted_field
 
 #: Items among which a batch is spread, for each item of the batch.
 POOL = 5
@@ -61,7 +61,7 @@ def rank_for_labelling(
     spread: bool = True,
     tokens: Tokens | None = None,
 ) -> LabellingOrder:
-    """Rank the items, or positions, whose labels a fitted field doubts most.
+    """Rank items, or positions, by the uncertainty of their labels under a fitted field.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def rank_for_labelling(
     """
     if batch is not None:
         check_count(batch, "batch", " or None")
-    asked, X, _ = field_of(estimator, X)
+    asked, X, _ = unwrap_fitted_field(estimator, X)
     scored = _Scored()
-    term = _term_of(asked) if spread and batch is not None else None
+    term = _find_node_term(asked) if spread and batch is not None else None
     for answers in asked.answers(X, known=known):
         _score(answers, positions, term, scored)
     places, values = _open_places(scored, positions)
@@ -118,19 +118,19 @@ def rank_for_labelling(
     spreads = bool(scored.inputs) and batch is not None and batch < len(order)
     if term is not None and batch is not None and spreads:
         doubtful = order[: POOL * batch]
-        order = doubtful[_spread(term.subspace.kernel, _inputs_at(scored.inputs, doubtful), values[doubtful], batch)]
+        order = doubtful[_spread(term.subspace.kernel, _take_inputs(scored.inputs, doubtful), values[doubtful], batch)]
     chosen: list = []
     rows: list[tuple] = []
     for index in order[:batch].tolist():
         item, part = places[index]
-        whole, name, token = asked.answer_format.place(asked, item, part or 0, tokens)
+        whole, name, token = get_answer_format(asked).place(asked, item, part or 0, tokens)
         if not positions:
             words, name = None if tokens is None else tokens[item], int(scored.is_open[item].sum())
             token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
         chosen.append((whole, name) if positions else whole)
         rows.append((whole, name, token, float(values[index])))
-    noun, part_noun = asked.answer_format.headings
-    ranked = counted(len(rows), (part_noun if positions else noun) or noun)
+    noun, part_noun = get_answer_format(asked).headings
+    ranked = inflect(len(rows), (part_noun if positions else noun) or noun)
     scores: Any = scored.positions if positions else np.array(scored.items)
     return LabellingOrder(
         columns=(noun, part_noun or "position" if positions else "n_positions", "token", "score"),
@@ -182,14 +182,14 @@ def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int 
     return [(item, None) for item in items], np.array(scored.items)[items]
 
 
-def _term_of(asked: LabelField) -> Term | None:
+def _find_node_term(asked: LabelField) -> Term | None:
     """Return the first term of single labels with inputs, or None without one."""
     terms: Iterator[Term] = iter(asked.field_.terms) if hasattr(asked, "field_") else iter(())
-    usable = (term for term in terms if term.labels_per_clique == 1 and not term.tied_everywhere)
+    usable = (term for term in terms if term.labels_per_clique == 1 and not term.is_constant)
     return next((term for term in usable if term.placement is not None and term.clique.kernel is not None), None)
 
 
-def _inputs_at(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
+def _take_inputs(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
     """Return rows of the inputs of all batches by their numbers."""
     begins = np.cumsum([0, *(len(rows) for _, rows in parts)])
     owners = np.searchsorted(begins, chosen, side="right") - 1
@@ -210,10 +210,10 @@ def _spread(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list
     tiny = np.finfo(np.float64).tiny
     weights = np.maximum(scores, tiny) / np.maximum(panel.diagonal, tiny)
     at_once = max(1, batch // _ROUNDS)
-    while panel.rank < batch and not panel.exhausted:
-        outside = panel.outside
+    while panel.rank < batch and not panel.is_exhausted:
+        outside = panel.candidates
         best = outside[np.argsort(-(weights * panel.residual)[outside], kind="stable")[:at_once]]
-        before, _ = panel.residuals_of(best)
+        before, _ = panel.take_residuals(best)
         # Of several at once, those wait for another round that others of them explain by half.
         kept, factor = select_rows(panel.residual_block(best), _half_left(before))
         room = batch - panel.rank

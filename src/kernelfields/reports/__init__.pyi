@@ -1,4 +1,8 @@
-from kernelfields.reports.curves import plot_convergence as plot_convergence, plot_reliability as plot_reliability
+from kernelfields.reports.curves import (
+    plot_convergence as plot_convergence,
+    plot_learning_curve as plot_learning_curve,
+    plot_reliability as plot_reliability,
+)
 from kernelfields.reports.figures import Picture as Picture
 from kernelfields.reports.graph_pictures import LabelledGraph as LabelledGraph
 from kernelfields.reports.heat_maps import plot_heat_map as plot_heat_map, plot_transitions as plot_transitions

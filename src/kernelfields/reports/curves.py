@@ -1,7 +1,8 @@
-"""Curves: the convergence of a fit, the reliability of probabilities.
+"""Curves: the convergence of a fit, the reliability of probabilities, scores by the number of training items.
 
     plot_convergence(crf)
     plot_reliability(evaluation)
+    plot_learning_curve(sizes, scores)
 
 Every function draws into the Axes passed as ``ax`` or into a new figure, and returns a Picture (figures.py).
 Relative gaps are clipped to [1e-16, 1e16]: 1e-16 is zero to rounding. Cost: O(points).
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import (
     COLOURS,
     Picture,
@@ -89,7 +90,7 @@ def plot_convergence(fit: Any, ax: AxesOrNone = None) -> Picture:
         raise ValueError("the solution has no history with a finite value; pass a fitted estimator")
     description = (
         f"Convergence of {solution.solver}: value {solution.value:.6g}, relative gap "
-        f"{solution.relative_gap:.2g} after {counted(solution.passes, 'pass', 'g')}"
+        f"{solution.relative_gap:.2g} after {inflect(solution.passes, 'pass', 'g')}"
     )
     alone = ax is not None and not isinstance(ax, Sequence | np.ndarray)
     with panels(ax, description, (8.4, 4.4), (1,) if alone else (2, 1)) as picture:
@@ -216,3 +217,57 @@ def _draw_counts(panel: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
     panel.grid(False)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.set_ylabel("positions")
+
+
+def plot_learning_curve(
+    sizes: Sequence[int],
+    scores: Sequence[Estimate],
+    ax: AxesOrNone = None,
+    *,
+    score: str = "accuracy",
+    item: str = "sequence",
+) -> Picture:
+    """Plot a score on test data against the number of training items, which doubles by equal steps.
+
+    Parameters
+    ----------
+    sizes : list of int
+        The numbers of training items.
+    scores : list of Estimate
+        The score of each, with its interval if there is one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    score : str, default "accuracy"
+        The name of the score.
+    item : str, default "sequence"
+        What an item is called.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> from kernelfields.reports import Estimate, plot_learning_curve
+    >>> picture = plot_learning_curve([10, 20], [Estimate(0.7, 0.6, 0.8), Estimate(0.8, 0.75, 0.85)])
+    >>> picture.axes[0].get_xlabel()
+    'training sequences'
+    """
+    if not len(sizes) or len(sizes) != len(scores):
+        raise ValueError(f"a learning curve needs one score for each size, got {len(scores)} for {len(sizes)}")
+    values = np.array([float(each) for each in scores])
+    ends = [(each.low, each.high) for each in scores]
+    description = f"{score} of {values[-1]:.3f} after {inflect(sizes[-1], f'training {item}')}"
+    with panels(ax, f"learning curve, {description}", (5.6, 3.4)) as picture:
+        (panel,) = picture.axes
+        panel.plot(sizes, values, color=COLOURS[0], marker="o")
+        if all(end is not None and math.isfinite(end) for pair in ends for end in pair):
+            low, high = np.array(ends, dtype=float).T
+            panel.fill_between(sizes, low, high, color=COLOURS[0], alpha=0.14, linewidth=0)
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(list(sizes), [f"{size:,}" for size in sizes])
+        panel.minorticks_off()
+        panel.set_xlabel(f"training {item}s")
+        panel.set_ylabel(score)
+    return picture

@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from markupsafe import escape
@@ -36,8 +36,6 @@ from kernelfields.reports.markup import LIGHT, Markup, notebook, valid_text
 from kernelfields.reports.tables import printable
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -93,7 +91,7 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """A drawing: matplotlib's Axes, and a description in words.
+    """A picture: matplotlib's Axes, and a description in words.
 
     Parameters
     ----------
@@ -114,7 +112,7 @@ class Picture:
 
     @property
     def figure(self) -> Figure:
-        """The whole figure of the Axes, also if they are in a subfigure."""
+        """The whole figure of the Axes, also for Axes in a subfigure."""
         whole = self.axes[0].get_figure(root=True)
         assert whole is not None
         return whole
@@ -132,7 +130,7 @@ class Picture:
         self.figure.savefig(target, **options)  # type: ignore[arg-type]
 
     def markup(self) -> Markup:
-        """Return the figure as SVG for a page, which has the style for it.
+        """Return the figure as SVG for a page with its style.
 
         Returns
         -------
@@ -166,7 +164,7 @@ class Picture:
 def panels(
     ax: AxesOrNone, description: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
 ) -> Iterator[Picture]:
-    """Draw into the Axes passed, or into panels of these relative heights in a new figure, its size in inches."""
+    """Draw into given Axes, or into panels of these relative heights in a new figure, its size in inches."""
     if ax is not None:
         own: tuple[Axes, ...] = tuple(ax) if isinstance(ax, Sequence | np.ndarray) else (ax,)
         count = len(heights) * columns
@@ -192,7 +190,7 @@ def panels(
 
 
 def short_label(label: object) -> str:
-    """Shorten a label to one line that fits a plot, with an ellipsis if it is cut."""
+    """Shorten a label to one line of a plot, with an ellipsis."""
     return printable(label, _LONGEST_LABEL)
 
 
@@ -232,7 +230,7 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **styl
 
 
 def set_logarithmic(ax: Axes, low: float, high: float) -> None:
-    """Make the vertical axis logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
+    """Make the vertical axis logarithmic, with plain ticks for values from ``low`` to ``high``."""
     from matplotlib import ticker
 
     axis = ax.yaxis
@@ -261,7 +259,7 @@ def set_decade_limits(panel: Axes, values: Sequence[float]) -> None:
 
 
 def decade_words(value: float, ratio: float = math.inf) -> str:
-    """Write a value of a logarithmic axis; powers of ten as such where the axis spans a factor of 100 or more."""
+    """Write a value of a logarithmic axis; powers of ten as such if the axis spans a factor of 100 or more."""
     power = round(math.log10(value)) if value > 0 else 0
     if ratio >= 100 and value > 0 and math.isclose(value, 10.0**power, rel_tol=1e-6):
         return "10" + str(power).translate(_SUPERSCRIPTS)

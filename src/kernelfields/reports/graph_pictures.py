@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import Picture, draw_squares, note, panels
 from kernelfields.reports.label_colours import Palette
 from kernelfields.reports.markup import LIGHT, Markup
@@ -103,7 +103,7 @@ class LabelledGraph(LabelledSequence):
             object.__setattr__(self, "positions", places)
 
     def markup(self) -> Markup:
-        """Return the graph as a figure for a page, which has the style for it.
+        """Return the graph as a figure for a page with its style.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class LabelledGraph(LabelledSequence):
         return self._figure(self._draw_graph(palette, places), palette, notes)
 
     def to_dict(self) -> PlainValues:
-        """Return all nodes and edges as plain values that JSON can hold.
+        """Return all nodes and edges as plain values for JSON.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class LabelledGraph(LabelledSequence):
 
     @property
     def _size(self) -> str:
-        return f"{counted(len(self), 'node')}, {counted(sum(map(len, self.edges.values())), 'edge')}"
+        return f"{inflect(len(self), 'node')}, {inflect(sum(map(len, self.edges.values())), 'edge')}"
 
     def _colours(self, palette: Palette) -> list[tuple[str, float]]:
         """Return the colour of each node and its opacity, by the probability of the label."""
@@ -197,7 +197,7 @@ class LabelledGraph(LabelledSequence):
         return picture
 
     def _draw_graph(self, palette: Palette, places: np.ndarray) -> Picture:
-        """Draw the nodes and edges at places (n, 2)."""
+        """Draw the nodes and edges at coordinates (n, 2)."""
         reach = np.maximum(np.ptp(places, axis=0), 1e-9)
         room = np.array([_WIDEST - 2 * _MARGIN, _HIGHEST])
         scale = min(*(room / reach), _EDGE if self.positions is None else np.inf)
@@ -246,7 +246,7 @@ class LabelledGraph(LabelledSequence):
 
 
 def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str]:
-    """Return places (n, 2) of nodes about one unit apart along edges, and a hint if networkx is not installed.
+    """Return coordinates (n, 2) of nodes about one unit apart along edges, and a hint if networkx is not installed.
 
     Components stand beside each other, in the order of their first nodes.
     """

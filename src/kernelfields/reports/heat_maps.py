@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.reports.figures import Picture, draw_squares, note, panels, set_tick_labels, short_label
 from kernelfields.reports.markup import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from kernelfields.reports.figures import AxesOrNone
 
@@ -183,7 +183,7 @@ def read_transitions(
 
 
 def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
-    """Return the indices of the ``most`` labels with the largest scores by size, in their own order."""
+    """Return the indices of the ``most`` labels with the largest absolute scores, in their own order."""
     if len(scores) <= most:
         return np.arange(len(scores))
     sizes = np.nan_to_num(np.abs(scores))

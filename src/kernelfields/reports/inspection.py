@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
 from kernelfields.reports.markup import Markup, notebook, render
@@ -89,7 +89,7 @@ class SetSummary:
 
 @dataclass(frozen=True, eq=False)
 class ModelSummary(Shown):
-    """What a fitted model is, without its training data; ``summary()`` of an estimator returns it.
+    """Summary of a fitted model without its training data; ``summary()`` of an estimator returns it.
 
     Parameters
     ----------
@@ -146,14 +146,14 @@ class ModelSummary(Shown):
 
     @property
     def tol(self) -> float | None:
-        """The relative gap at which the fit ends, or None if another rule ends it."""
+        """The relative gap that ends the fit; None if another rule ends it."""
         return self.solution.history[-1].tol if self.solution.history else None
 
     @property
     def heading(self) -> str:
         """Name and sizes in one line."""
         numbers = len(self.labels), self.n_features, len(self.sets), self.n_weights
-        sizes = map(counted, numbers, ("label", "input feature", "clique set", "weight"))
+        sizes = map(inflect, numbers, ("label", "input feature", "clique set", "weight"))
         return f"{self.name}: {', '.join(sizes)}"
 
     @property
@@ -163,7 +163,7 @@ class ModelSummary(Shown):
 
     @property
     def more_labels(self) -> str:
-        """The number of labels beside the first."""
+        """The number of labels besides the first."""
         more = len(self.labels) - _LISTED_LABELS
         return f" and {more:,} more" if more > 0 else ""
 
@@ -171,8 +171,10 @@ class ModelSummary(Shown):
     def fit_words(self) -> str:
         """A sentence about the fit: solver, iterations and end."""
         fit = self.solution
+        if fit.reason == "given":
+            return fit.message
         return (
-            f"{fit.solver}, {counted(fit.iterations, 'iteration')}, {counted(fit.passes, 'pass', ',.4g')} over the "
+            f"{fit.solver}, {inflect(fit.iterations, 'iteration')}, {inflect(fit.passes, 'pass', ',.4g')} over the "
             f"data, {fit.seconds:,.3g} s; stopped because {fit.message}"
         )
 
@@ -188,10 +190,10 @@ class ModelSummary(Shown):
     def line(self) -> str:
         """Sizes and relative gap in one line."""
         near = [known.nearness for known in self.certificates[:1] if known.relative_gap < 1.0]
-        return ", ".join([counted(len(self.labels), "label"), counted(self.n_features, "feature"), *near])
+        return ", ".join([inflect(len(self.labels), "label"), inflect(self.n_features, "feature"), *near])
 
-    def folded(self) -> str:
-        """Return the HTML of a line that unfolds into the summary, for a notebook.
+    def fold(self) -> str:
+        """Return the HTML of a line that unfolds to the summary, for a notebook.
 
         Returns
         -------
@@ -223,7 +225,7 @@ class ModelSummary(Shown):
 
     @property
     def parameter_table(self) -> Table:
-        """The parameters that are not the default, one in a row."""
+        """The parameters with other values than their defaults, one in a row."""
         return Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
 
     def transition_picture(self, most: int = MOST_LABELS) -> Picture | None:
@@ -265,7 +267,7 @@ class ModelSummary(Shown):
         )
 
     def markup(self) -> Markup:
-        """Return the summary as a notebook shows it, for a page.
+        """Return the summary for a page in the form of a notebook.
 
         Returns
         -------
@@ -275,7 +277,7 @@ class ModelSummary(Shown):
         return render("summary.html", model=self, picture=self.transition_picture(_LABELS_OF_SMALL_MAP))
 
     def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold.
+        """Return plain values for JSON.
 
         Returns
         -------
@@ -536,7 +538,7 @@ class PositionExplanation(Result):
             for number, term in enumerate((contribution, *contribution.parts))
         ]
         if self.more:
-            left = f"({counted(self.more, 'more feature')})"
+            left = f"({inflect(self.more, 'more feature')})"
             rows.append(Row((signed(self.more_amount), left), role="quiet"))
         return list_table(self.heading, rows)
 
@@ -558,7 +560,7 @@ class _ShadedTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """Why positions of a sequence have their label and not another; ``explain()`` of an estimator returns it.
+    """The reasons for labels of positions instead of others; ``explain()`` of an estimator returns it.
 
     Parameters
     ----------

@@ -41,13 +41,13 @@ INK = "#14181d"
 
 
 def label_colours(count: int) -> list[str]:
-    """Return ``count`` background colours "#rrggbb" for dark text; the first ten suit colour-blind readers."""
+    """Return ``count`` background colours "#rrggbb" for dark text; the first ten differ for colour-blind readers."""
     more = (_hex(_hue(number), 0.75) for number in range(len(LABEL_COLOURS), count))
     return [*LABEL_COLOURS[:count], *more]
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
-    """Return a hue for each label, or None for "O" among labels of entities such as "B-PER" and "I-PER"."""
+    """Return a hue for each label; None for "O" among labels of entities such as "B-PER" and "I-PER"."""
     names = list(dict.fromkeys(map(str, labels)))
     groups = _entity_types(names) or {name: name for name in names}
     order = list(dict.fromkeys(group for group in groups.values() if group is not None))
@@ -64,7 +64,7 @@ def label_background(hue: float | None, probability: float) -> str | None:
 
 
 def _entity_types(names: list[str]) -> dict[str, str | None] | None:
-    """Return the type of each label, None for "O", or None unless the labels are labels of entities."""
+    """Return the type of each label, None for "O"; None if the labels are not labels of entities."""
     types: dict[str, str | None] = {}
     for name in names:
         match = _TAGGED.fullmatch(name)
@@ -81,7 +81,7 @@ def _hue(index: int) -> float:
 
 
 class Palette:
-    """Colours of the labels that a picture names; grey for the others.
+    """Colours of the labels with a name in a picture; grey for the others.
 
     Named are labels that are chosen or probable somewhere, the most probable ones if they are many. Those of one
     entity type share a hue and differ in lightness.
@@ -106,7 +106,7 @@ class Palette:
 
     @property
     def others(self) -> str:
-        """The name of the labels that share grey, empty if there are none."""
+        """The name of the labels in grey, empty without such labels."""
         left = len(self._classes) - len(self.named)
         return f"{left:,} others" if left else ""
 

@@ -1,4 +1,4 @@
-"""Tables of labels that may be wrong, and of what to label next."""
+"""Tables of suspicious labels, and of items to label next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import PlainValues, Table, json_value
 
@@ -62,7 +62,7 @@ class LabelError:
 
 @dataclass(frozen=True, eq=False)
 class LabelErrors(Shown):
-    """List labels that may be wrong, by decreasing score.
+    """Suspicious labels, by decreasing score.
 
     Print it, show it in a notebook, or take ``rows``.
 
@@ -109,7 +109,7 @@ class LabelErrors(Shown):
     def heading(self) -> str:
         """Numbers of findings and labels."""
         unknown = f", {self.n_unknown:,} not given" if self.n_unknown else ""
-        return f"{counted(self.n_findings, 'finding')} in {counted(self.n_known, 'label')}{unknown}"
+        return f"{inflect(self.n_findings, 'finding')} in {inflect(self.n_known, 'label')}{unknown}"
 
     def parts(self) -> Iterator[str | Table]:
         """Yield the table; tokens and positions only if there are any.
@@ -143,7 +143,7 @@ class LabelErrors(Shown):
         return [dict(zip(names, vars(row).values(), strict=True)) for row in self.rows]
 
     def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold.
+        """Return plain values for JSON.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class LabellingOrder(Table):
     spread: bool = False
 
     def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold.
+        """Return plain values for JSON.
 
         Returns
         -------

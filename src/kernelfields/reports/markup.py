@@ -73,5 +73,5 @@ def _templates() -> Environment:
 
 
 def notebook(parts: Iterable[Markup]) -> str:
-    """Return parts as one element that brings its own style and loads nothing, for a notebook or any page."""
+    """Return parts as one element with its own style that loads nothing, for a notebook or any page."""
     return str(render("notebook.html", parts=parts, **SCHEMES))

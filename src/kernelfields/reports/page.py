@@ -18,7 +18,7 @@ class HasMarkup(Protocol):
     """An element of a page: a table, a picture, a display."""
 
     def markup(self) -> Markup:
-        """Return the element for a page, which has the style for it."""
+        """Return the element for a page with its style."""
 
 
 #: What a page shows: paragraphs of strings, Markup as it is, other objects by their ``markup()``.
@@ -62,11 +62,11 @@ class Shown(Result):
         return str(self)
 
     def __str__(self) -> str:
-        texts = (_text_of(part) for group in self.parts() for part in (group if isinstance(group, list) else [group]))
+        texts = (_to_text(part) for group in self.parts() for part in (group if isinstance(group, list) else [group]))
         return "\n\n".join(filter(None, texts))
 
     def markup(self) -> Markup:
-        """Return the display for a page, which has the style for it.
+        """Return the display for a page with its style.
 
         Returns
         -------
@@ -74,7 +74,8 @@ class Shown(Result):
             The HTML.
         """
         groups = [
-            [part.markup() for part in group] if isinstance(group, list) else markup_of(group) for group in self.parts()
+            [part.markup() for part in group] if isinstance(group, list) else render_part(group)
+            for group in self.parts()
         ]
         return render("display.html", groups=groups)
 
@@ -93,8 +94,8 @@ class Shown(Result):
         return [row for table in tables for row in table.to_rows()]
 
 
-def _text_of(part: Part) -> str:
-    """Return a part as text; pictures and HTML have none."""
+def _to_text(part: Part) -> str:
+    """Return a part as text; empty for pictures and HTML."""
     if isinstance(part, Table):
         return part.text()
     if isinstance(part, Markup) or not isinstance(part, str):
@@ -103,21 +104,21 @@ def _text_of(part: Part) -> str:
 
 
 def page(title: str, lead: str, sections: Iterable[Markup], footer: str | None = None) -> str:
-    """Return a whole HTML document. Write it as UTF-8."""
+    """Return a whole HTML document, to be written as UTF-8."""
     return str(render("page.html", title=title, lead=lead, sections=sections, footer=footer, **SCHEMES))
 
 
 def section(heading: str, *content: Part) -> Markup:
     """Return a section; plain strings among the content become paragraphs."""
-    return render("section.html", heading=heading, parts=map(markup_of, content))
+    return render("section.html", heading=heading, parts=map(render_part, content))
 
 
 def side_by_side(*figures: tuple[str, Part]) -> Markup:
     """Arrange captioned pictures side by side, or one below the other on a narrow screen."""
-    return render("beside.html", figures=[(caption, markup_of(picture)) for caption, picture in figures])
+    return render("beside.html", figures=[(caption, render_part(picture)) for caption, picture in figures])
 
 
-def markup_of(part: Part) -> Markup:
+def render_part(part: Part) -> Markup:
     """Return the HTML of a part: Markup unchanged, a paragraph for a string, else its ``markup()``."""
     if isinstance(part, Markup):
         return part

@@ -13,6 +13,8 @@ it is steady, that is where the first three quarters of the iterations foretold 
 allows is an upper limit. Fits of several rounds have no estimate: their ends are not known. Passes that numba compiles,
 once on a machine, are announced whatever stage they are part of: its events name them.
 
+In an interactive session a fit that was asked for nothing has one line, LateLine, from its third second on.
+
 Where labels are partly known the objective is not convex. There is no lower bound then, and the fit ends where the
 objective is flat: this stationarity is shown in the place of the gap. Cost: nothing beside an iteration.
 """
@@ -20,26 +22,30 @@ objective is flat: this stationarity is shown in the place of the gap. Cost: not
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from kernelfields.reports.tables import printable
 from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
+# The most letters of a late line: a longer one would wrap, and could not be rewritten.
+_LINE_WIDTH = 79
 # Two estimates of what is left that differ by a larger factor are not steady.
 _STEADY = 1.5
 
 
 class FitProgress:
-    """Shows the steps of a fit and its iterations as they come; use as a context manager around a fit.
+    """Show the stages of a fit and its iterations; use as a context manager around a fit.
 
     A line that reports how near the fit is to the best one is rewritten on a terminal and printed every few seconds
     elsewhere; if ``verbose`` is 2 or more, every iteration is a line of figures instead. ``after`` is the number of
@@ -48,9 +54,16 @@ class FitProgress:
     """
 
     def __init__(
-        self, verbose: int = 1, *, max_iter: int | None = None, console: Console | None = None, after: int = 0
+        self,
+        verbose: int = 1,
+        *,
+        max_iter: int | None = None,
+        console: Console | None = None,
+        after: int = 0,
+        line: LateLine | None = None,
     ):
-        self.console = console or Console(stderr=True, quiet=not verbose)
+        self.console = console or (Console(stderr=True, quiet=not verbose) if line is None else line.console())
+        self._late = line
         self._max_iter = max_iter
         self._every_iteration = int(verbose) >= 2
         self._after = after
@@ -69,10 +82,12 @@ class FitProgress:
             self._live.start()
         if not self.console.quiet:
             self._listening.enter_context(self._listens_to_compilation())
+        if self._late is not None:
+            self._listening.enter_context(self._late)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._listening.close()
+    def __exit__(self, *exception: Any) -> None:
+        self._listening.__exit__(*exception)
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -87,17 +102,17 @@ class FitProgress:
         self._stage = text
         self._say(text)
 
-    def choosing(self) -> None:
-        """Begin the choice of settings, a step that is shown if anything is announced before the fit."""
+    def begin_choice(self) -> None:
+        """Begin the choice of settings, which is displayed after the first message."""
         self._chooses = True
 
-    def fitting(self) -> None:
-        """Begin the fit itself, once nothing is left to choose."""
+    def begin_fit(self) -> None:
+        """Begin the fit itself after all choices."""
         self._chooses = False
         self._begin("fitting", self._after)
 
-    def following(self, text: str) -> None:
-        """Begin a step that follows the fit."""
+    def begin_step(self, text: str) -> None:
+        """Begin a step after the fit."""
         self._after -= 1
         self._begin(text, self._after)
 
@@ -135,7 +150,7 @@ class FitProgress:
         return event.install_listener("numba:compile", Compilation())
 
     def _compiles(self, module: str) -> None:
-        """Report that a function is being compiled, once for each module; on a terminal beside the stage of work."""
+        """Report the compilation of a function, once for each module; on a terminal beside the stage of work."""
         name = module.removeprefix("kernelfields.").removesuffix("_compiled")
         text = f"compiling {name}, once on this machine: a cache keeps it"
         if self._live is not None and not self._history:
@@ -164,6 +179,58 @@ class FitProgress:
         flat = f"flat to within {100 * iteration.relative_gap:.2g} %"
         words = f"iteration {iteration.iteration}, {iteration.nearness if iteration.bounded else flat}"
         return words + (f", about {in_words(left)} left" if left else "")
+
+
+class LateLine:
+    """One line on an interactive screen: the duration of a job, and the last message of its progress.
+
+    It appears when the job has taken ``after`` seconds, is rewritten ``every`` so many, and says at the end how long
+    the job took; a shorter job writes nothing. A thread writes it, so that it goes on within a long stage.
+    """
+
+    def __init__(self, stream: TextIO, *, after: float = 2.0, every: float = 1.0):
+        self._stream, self._after, self._every = stream, after, every
+        self._text, self._width, self._begin = "", 0, 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._rewrite, daemon=True)
+
+    def console(self) -> Console:
+        """Return a console that writes to this line."""
+        return Console(file=self, width=_LINE_WIDTH, force_terminal=False, force_jupyter=False)  # type: ignore[arg-type]
+
+    def __enter__(self) -> LateLine:
+        self._begin = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object = None, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        if self._width:
+            self._show(f"{'done' if kind is None else 'stopped'} after {in_words(time.monotonic() - self._begin)}")
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def write(self, text: str) -> int:
+        """Store the last line of a text, to be shown next."""
+        self._text = (text.strip().splitlines() or [self._text])[-1]
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: the line is written by the clock."""
+
+    def _rewrite(self) -> None:
+        wait = self._after
+        while not self._ended.wait(wait):
+            self._show(": ".join(filter(None, [in_words(time.monotonic() - self._begin), self._text])))
+            wait = self._every
+
+    def _show(self, line: str) -> None:
+        line = printable(line, _LINE_WIDTH)
+        # Spaces take away what the line before had more.
+        self._stream.write(f"\r{line:<{self._width}}")
+        self._stream.flush()
+        self._width = len(line)
 
 
 def describe(iteration: Iteration) -> str:

@@ -20,14 +20,14 @@ from kernelfields.reports.curves import plot_convergence, plot_reliability
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.markup import SCHEMES, Markup, render
-from kernelfields.reports.page import Part, markup_of, section
+from kernelfields.reports.page import Part, render_part, section
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.reports.tables import Table
 
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """The parts of an Evaluation that a page shows."""
+    """The parts of an Evaluation on a page."""
 
     @property
     def calibration(self) -> object:
@@ -42,7 +42,7 @@ class Evaluated(Protocol):
         """The size of the data in words."""
 
     def tables(self) -> Mapping[str, Table]:
-        """Return the tables by caption, the first without a heading of its own."""
+        """Return the tables by caption, the first without its own heading."""
 
     def confusion_picture(self) -> Picture | None:
         """Return a heat map of confusions, if there is one."""
@@ -142,4 +142,4 @@ def _sequence_markup(sequence: LabelledSequence | Markup, index: int) -> Markup:
             f"entry {index} of sequences is a {type(sequence).__name__}: pass what show() returns, or a strip of "
             "pictures"
         )
-    return markup_of(sequence)
+    return render_part(sequence)

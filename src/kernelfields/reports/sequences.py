@@ -10,11 +10,11 @@
     probability  stacked marginals of the labels, 1 in all
                  0        500      1000
 
-Words have a thin bar as long as the marginal probability of the label, and titles with the probabilities of
-the other labels; a label that is not the true one has a cross, a frame and the true label. Lines wrap; very long
-sequences of words are cut, with the number of those that are left out. Positions without words are listed by runs of
-the same label in text. The label is written as well, so a colour (label_colours.py) only repeats it. Labels are
-compared by ``str``, which is how they are shown.
+Words of one entity stand together, with its type at the first. Words have a thin bar as long as the marginal
+probability of the label, and titles with the probabilities of the other labels; a label that is not the true one has a
+cross, a frame and the true label. Lines wrap; very long sequences of words are cut, with the number of those that are
+left out. Positions without words are listed by runs of the same label in text. The label is written as well, so a
+colour (label_colours.py) only repeats it. Labels are compared by ``str``, which is how they are shown.
 
 In a time line, a run of positions with the same label is one band. Probabilities are means over stretches of positions
 where there are more of these than the picture is wide. Where there are more runs than that, a band has the most
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.figures import Picture, legend, note, panels, set_tick_labels, short_label
 from kernelfields.reports.label_colours import Palette, label_background, label_hues
 from kernelfields.reports.markup import LIGHT, Markup, render
@@ -64,6 +64,7 @@ _WIDTH, _BANDS_WIDTH = 960, 850.0
 _BAND, _GAP, _MARKS, _CURVES, _AXIS = 22.0, 3.0, 6.0, 110.0, 40.0
 _LETTER = 6.4
 _MOST_RUNS, _MOST_STEPS = 2000, 360
+_ENTITY_PREFIXES = ("B-", "I-", "E-", "L-", "S-", "U-")
 # Dark on the colours of all labels, on light and dark screens.
 _ON_BANDS = "#14181d"
 
@@ -160,7 +161,7 @@ class LabelledSequence(Shown):
         """
         return str(position) if self.tokens is None else str(self.tokens[position])
 
-    def begins_entity(self, label: object) -> bool:
+    def is_entity_begin(self, label: object) -> bool:
         """Whether a label begins an entity, so that two of them in a row are two entities.
 
         Parameters
@@ -176,6 +177,29 @@ class LabelledSequence(Shown):
         named = [str(other) for other in self.classes]
         return str(label).startswith(("B-", "S-", "U-")) and any(each.startswith(("I-", "E-", "L-")) for each in named)
 
+    def _entity_words(self) -> list[str] | None:
+        """Return the type of the entity that begins at each position, "" without one; None without entities."""
+        named = {str(label) for label in self.classes}
+        if "O" not in named or not all(name == "O" or name[:2] in _ENTITY_PREFIXES for name in named):
+            return None
+        types = ["" if str(label) == "O" else str(label)[2:] for label in self.labels]
+        return ["" if self._is_inside_entity(t) else name for t, name in enumerate(types)]
+
+    def _kinds(self, position: int, is_wrong: bool, in_entities: bool) -> Iterator[str]:
+        """Yield the classes of a word on a page: wrong, joined to the word before, joined to the next."""
+        if is_wrong:
+            yield "kf-wrong"
+        if in_entities and self._is_inside_entity(position):
+            yield "kf-joins"
+        if in_entities and position + 1 < len(self) and self._is_inside_entity(position + 1):
+            yield "kf-goes-on"
+
+    def _is_inside_entity(self, position: int) -> bool:
+        """Whether the label of a position continues the entity of the one before."""
+        before, label = (str(self.labels[t]) for t in (max(position - 1, 0), position))
+        same = position > 0 and label[2:] == before[2:]
+        return same and label[:2] in ("I-", "E-", "L-") and before[:2] in ("B-", "I-")
+
     def parts(self) -> Iterable[Table]:
         """Yield a line for each word, or for each run of positions with equal labels and equal true labels.
 
@@ -186,7 +210,7 @@ class LabelledSequence(Shown):
         """
         truth = self.labels if self.truth is None else self.truth
         pairs = list(zip(self.labels, truth, strict=True))
-        begun = [self.begins_entity(label) or self.begins_entity(true) for label, true in pairs]
+        begun = [self.is_entity_begin(label) or self.is_entity_begin(true) for label, true in pairs]
         stretches = [(t, t + 1) for t in range(len(self))] if self.tokens is not None else runs(pairs, begun)
         wrong, probabilities, rows = self.wrong, self.probabilities, []
         for begin, end in stretches[:_MOST_POSITIONS]:
@@ -209,10 +233,12 @@ class LabelledSequence(Shown):
             picture, notes = _timeline(self, palette)
             return self._figure(picture, palette, notes)
         hues, probabilities, wrong = label_hues(self.classes), self.probabilities.tolist(), self.wrong
+        entities = self._entity_words()
         items = [
             {
                 "word": self.word(t),
-                "label": self.labels[t],
+                "label": self.labels[t] if entities is None or wrong[t] else entities[t],
+                "kinds": " ".join(self._kinds(t, wrong[t], entities is not None)),
                 "wrong": wrong[t],
                 "truth": None if self.truth is None else self.truth[t],
                 "width": f"{100 * min(probabilities[t], 1.0):.1f}",
@@ -232,13 +258,13 @@ class LabelledSequence(Shown):
 
     @property
     def heading(self) -> str:
-        """Number of positions, and the share of right labels where the truth is known."""
+        """Number of positions, and the share of right labels if true labels are known."""
         right = "" if self.truth is None else f", {100 * (1 - self.wrong.mean()):.1f} % right"
         return f"{self._size}{right}"
 
     @property
     def _size(self) -> str:
-        return counted(len(self), "position")
+        return inflect(len(self), "position")
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict for each position, for ``csv.DictWriter`` or ``pandas.DataFrame``.
@@ -260,7 +286,7 @@ class LabelledSequence(Shown):
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def to_dict(self) -> PlainValues:
-        """Return all positions as plain values that JSON can hold.
+        """Return all positions as plain values for JSON.
 
         Returns
         -------
@@ -291,7 +317,7 @@ class LabelledSequence(Shown):
         lines = [f"{position}: {self.word(position)}", *(f"{self.classes[i]} {row[i]:.3f}" for i in order)]
         rest = len(row) - len(order)
         if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
-            lines.append(f"{counted(rest, 'other label')} {left:.3f}")
+            lines.append(f"{inflect(rest, 'other label')} {left:.3f}")
         if self.truth is not None and self.labels[position] != self.truth[position]:
             lines.append(f"truth {self.truth[position]}")
         return "\n".join(lines)
@@ -300,11 +326,11 @@ class LabelledSequence(Shown):
 def _omitted_note(count: int, noun: str) -> str:
     """Return a note with the number of omitted entries, empty for zero."""
     left = count - _MOST_POSITIONS
-    return counted(left, f"more {noun}") if left > 0 else ""
+    return inflect(left, f"more {noun}") if left > 0 else ""
 
 
 def _plain(entries: object, name: str) -> tuple[object, ...]:
-    """Return a list as a tuple of plain values, NumPy's turned into Python's."""
+    """Return a list as a tuple of plain values of Python."""
     if (
         isinstance(entries, str | bytes | Mapping)
         or not isinstance(entries, Iterable)
@@ -331,7 +357,7 @@ def plot_sequence(
     tokens: Sequence | None = None,
     ax: AxesOrNone = None,
 ) -> Picture:
-    """Plot a sequence as a fitted estimator labels it: the stacked marginals.
+    """Plot the labels of a sequence by a fitted estimator: the stacked marginals.
 
     The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that are
     probable somewhere have a colour of their own in the legend; the others share grey.
@@ -382,7 +408,7 @@ def plot_sequence(
     width, height = min(max(3.0 + _INCHES_PER_POSITION * n_positions, 5.0), 16.0), 3.2
     if n_positions <= _MOST_WORDS:
         height = 2.4 + _INCHES_ABOVE * max(map(len, marks)) + _INCHES_BELOW * max(map(len, words))
-    description = f"marginal probabilities of {counted(n_positions, 'position')} {sequence.caption}".strip()
+    description = f"marginal probabilities of {inflect(n_positions, 'position')} {sequence.caption}".strip()
     with panels(ax, description, (width, height)) as picture:
         (panel,) = picture.axes
         stacks = _draw_stacks(panel, sequence, Palette(sequence.marginals, sequence.classes, sequence.labels))
@@ -426,7 +452,7 @@ def _draw_bars(
 
 
 def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, list[str]]:
-    """Return bands of labels above stacked probabilities, and notes on what was simplified."""
+    """Return bands of labels above stacked probabilities, and notes about simplifications."""
     bands = {"predicted": (0.0, sequence.labels)}
     if sequence.truth is not None:
         bands["true"] = (_BAND + 2 * _GAP + _MARKS, sequence.truth)
@@ -466,7 +492,7 @@ def _draw_band(
     names = [str(label) for label in labels]
     segments = (sequence.segments or ()) if name == "predicted" else ()
     chances = {begin: chance for begin, _, _, chance in segments}
-    begun = [sequence.begins_entity(label) for label in names]
+    begun = [sequence.is_entity_begin(label) for label in names]
     stretches = [(begin, end) for begin, end, *_ in segments] or runs(names, begun)
     if coarse := len(stretches) > _MOST_RUNS:
         names, chances = list(_smooth_names(names)), {}

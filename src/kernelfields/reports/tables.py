@@ -220,7 +220,7 @@ class Table(Result):
         return [self._cells(row) for row in self._rows if row.cells]
 
     def text(self) -> str:
-        """Return lines with aligned columns, cut into bands of columns if ``width`` characters are too few.
+        """Return lines with aligned columns, split into bands of columns for less than ``width`` characters.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class Table(Result):
         return render("table.html", table=self, rows=written)
 
     def to_dict(self) -> PlainValues:
-        """Return the caption and the rows as plain values that JSON can hold.
+        """Return the caption and the rows as plain values for JSON.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class Table(Result):
         return {"caption": self.caption, "rows": json_value(self.to_rows())}
 
     def to_rows(self) -> list[PlainValues]:
-        """Return one dict for each row, by the heads; an Estimate has its ends in entries of their own.
+        """Return one dict for each row, by the heads; the ends of an Estimate have entries of their own.
 
         Returns
         -------
@@ -342,7 +342,7 @@ def list_table(caption: str, rows: Sequence[Row]) -> Table:
 
 
 def json_value(value: object) -> object:
-    """Return plain values that JSON can hold: numbers of NumPy as Python's, None for NaN and infinity."""
+    """Return plain values for JSON: numbers of NumPy as Python's, None for NaN and infinity."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
@@ -378,7 +378,7 @@ def printable(text: object, width: int | None = TEXT_WIDTH) -> str:
 
 
 def largest_magnitude(values: Iterable[float]) -> float:
-    """Return the largest finite |value|; 1 if there is none but zero."""
+    """Return the largest finite |value|; 1 if all finite values are zero."""
     return max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
 
 

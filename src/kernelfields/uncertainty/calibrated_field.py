@@ -34,6 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.ragged import Ragged
 from kernelfields.engines.choice import refuse_collections
+from kernelfields.estimators.answering.formats import get_answer_format
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.inference.answers import Answers
@@ -49,11 +50,11 @@ from kernelfields.models.wrapped_field import (
     OF_THE_FIT,
     Question,
     WrappedField,
-    field_inside,
-    passes_on,
-    refuses,
+    forward_questions,
+    refuse_questions,
+    unwrap_field,
 )
-from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
+from kernelfields.numerics.parameters import attribute, check_declared, check_one, declares_parameters, parameter
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
@@ -113,9 +114,9 @@ class Judged:
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = find_answers(model, X, y, labelled=True)
-        spans = field.answer_format.spans
+        spans = get_answer_format(field).spans
         rules = None if spans is None else spans.rules(field.classes_, scheme)[0]
-        tables, trues = [np.empty((0, len(field.answer_format.labels(field))))], [np.empty(0, dtype=np.int64)]
+        tables, trues = [np.empty((0, len(get_answer_format(field).labels(field))))], [np.empty(0, dtype=np.int64)]
         nothing = np.empty(0), np.empty(0, dtype=bool)
         events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
         for batch in batches:
@@ -179,9 +180,10 @@ class Reliability(Result):
         return Table(columns, self.rows, formats=formats).text()
 
 
-@refuses(**dict.fromkeys(_OF_LABELLINGS, "it is of whole labellings as estimator_ has them, and not calibrated"))
-@refuses(**dict.fromkeys(CHANGING, "it changes the field. Ask estimator for it, then calibrate again"))
-@passes_on(*OF_LABELS, *OF_THE_FIT, *FITTED, like=(ChainCRF,))
+@refuse_questions(**dict.fromkeys(_OF_LABELLINGS, "it concerns whole labellings of estimator_, and is not calibrated"))
+@refuse_questions(plot="it draws probabilities of the field, which are not calibrated. Ask estimator_ for it")
+@refuse_questions(**dict.fromkeys(CHANGING, "it changes the field. Ask estimator for it, then calibrate again"))
+@forward_questions(*OF_LABELS, *OF_THE_FIT, *FITTED, like=(ChainCRF,))
 @declares_parameters
 class CalibratedField(WrappedField, StoredEstimator):
     """Calibrate the probabilities of a fitted estimator on held-out items.
@@ -231,17 +233,17 @@ class CalibratedField(WrappedField, StoredEstimator):
            [0.72, 0.28]])
     """
 
-    kind = "CalibratedField"
+    _kind = "CalibratedField"
 
     estimator: BaseEstimator | None = parameter(None, first=True)
-    method: str = parameter("temperature", one_of("temperature", "isotonic"))
+    method: str = parameter("temperature", check_one("temperature", "isotonic"))
     scheme: str | None = parameter("auto")
 
     estimator_: Any = attribute()
     maps_: dict[str, Scaling | Steps] = attribute()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the maps to items that the estimator was not fitted to.
+        """Fit the maps to items outside the fit of the estimator.
 
         Parameters
         ----------
@@ -311,8 +313,8 @@ class CalibratedField(WrappedField, StoredEstimator):
         return _map_marginals(found, rows)
 
     @Question
-    def predict_proba(self, X: Any, **settings: Any) -> np.ndarray:
-        """Compute calibrated probabilities of single labels, or of each of several labels.
+    def predict_proba(self, X: Any, **settings: Any) -> Any:
+        """Compute calibrated probabilities of single labels, of several labels, or of labels of sequences.
 
         Parameters
         ----------
@@ -323,7 +325,7 @@ class CalibratedField(WrappedField, StoredEstimator):
 
         Returns
         -------
-        array (n, n_labels)
+        array (n, n_labels) or list of arrays (T, n_labels)
             The probabilities.
 
         Examples
@@ -342,9 +344,10 @@ class CalibratedField(WrappedField, StoredEstimator):
         _check_uncertainty(settings)
         if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_proba(X, **settings)
-        if self.answer_format.is_single:
+        if get_answer_format(self).is_single:
             return self._get_map(POSITIONS).rows(self.ask("predict_proba", X, **settings))
-        return self.predict_marginals(X, **settings)[..., 1]
+        found = self.predict_marginals(X, **settings)
+        return found if isinstance(found, list) else found[..., 1]
 
     @Question
     def predict_log_proba(self, X: Any, **settings: Any) -> np.ndarray:
@@ -490,7 +493,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_nbest(X, k, **settings)
         found = self.ask("predict_nbest", X, k, **settings)
-        if self.answer_format.is_single:
+        if get_answer_format(self).is_single:
             rows, ranked = self.predict_log_proba(X, **settings), [[label for label, _ in own] for own in found]
             logs = [row[np.searchsorted(self.classes_, own)] for row, own in zip(rows, ranked, strict=True)]
         else:
@@ -586,10 +589,10 @@ class CalibratedField(WrappedField, StoredEstimator):
         check_is_fitted(self, "maps_")
         elsewhere = "probabilities are calibrated in this process: collect items in a list first, X.compute()"
         refuse_collections(X, error=TypeError(elsewhere))
-        inside = self.fitted_inside()
-        return inside.around(self.around(inside.fitted_inside())) if isinstance(inside, WrappedField) else None
+        inside = self.get_fitted()
+        return inside.around(self.around(inside.get_fitted())) if isinstance(inside, WrappedField) else None
 
-    def asked(self, X: Any, y: Any, labelled: bool) -> tuple[Self, Any, Any]:
+    def prepare_evaluation(self, X: Any, y: Any, labelled: bool) -> tuple[Self, Any, Any]:
         """Return the calibrated field, with X and y in its form, for evaluations.
 
         Parameters
@@ -606,7 +609,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         tuple
             The estimator, X and y.
         """
-        field, X, y = field_inside(self.estimator_, X, y, labelled=labelled)
+        field, X, y = unwrap_field(self.estimator_, X, y, labelled=labelled)
         return self if field is self.estimator_ else self.around(field), X, y
 
     def reliability(self, X: Any, y: Any = None) -> Reliability:
@@ -662,14 +665,8 @@ class CalibratedField(WrappedField, StoredEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "maps_")
 
-    def to_document(self) -> Document:
-        """Describe the estimator and the maps by plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The description.
-        """
+    def _to_document(self) -> Document:
+        """Describe the estimator and the maps by plain values and arrays."""
         kind, document = describe_model(self.estimator_, "the estimator")
         return {
             "parameters": describe_parameters(clone(self).set_params(estimator=None)),
@@ -678,21 +675,8 @@ class CalibratedField(WrappedField, StoredEstimator):
         }
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the estimator from its description.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict, optional
-            Functions by their names, as in :meth:`load`.
-
-        Returns
-        -------
-        CalibratedField
-            The fitted estimator.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator = model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
@@ -709,7 +693,7 @@ class CalibratedField(WrappedField, StoredEstimator):
 def calibrate(
     estimator: BaseEstimator, X: Any, y: Any = None, *, method: str = "temperature", scheme: str | None = "auto"
 ) -> CalibratedField:
-    """Calibrate the probabilities of a fitted estimator on items that it was not fitted to.
+    """Calibrate the probabilities of a fitted estimator on items outside its fit.
 
     Parameters
     ----------

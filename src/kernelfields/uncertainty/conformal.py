@@ -43,7 +43,7 @@ def score_quantile(scores: np.ndarray, risk: float) -> float:
 
 
 def event_threshold(scores: np.ndarray, increments: np.ndarray, n_items: int, risk: float) -> float:
-    """Return the largest lambda with controlled risk, if an item loses its increments with score < lambda.
+    """Return the largest threshold of controlled risk, for losses that add increments with smaller scores.
 
     Minus infinity for too few items.
     """

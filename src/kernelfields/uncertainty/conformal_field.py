@@ -26,14 +26,21 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.reading import plain_label, random_generator
+from kernelfields.estimators.answering.formats import AnswerFormat, get_answer_format
+from kernelfields.estimators.answering.lengths import cut_by_lengths
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.questions import LabelField
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans
@@ -47,17 +54,17 @@ from kernelfields.models.wrapped_field import (
     OF_THE_FIT,
     WrappedField,
     besides,
-    passes_on,
-    refuses,
-    with_copies_inside,
+    copy_nested,
+    forward_questions,
+    refuse_questions,
 )
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     check_declared,
+    check_one,
     declares_parameters,
     is_real,
-    one_of,
     parameter,
 )
 from kernelfields.numerics.user_warnings import warn_user
@@ -204,11 +211,11 @@ class Coverage(Shown):
         return [Table(("of", "coverage"), rows, whole, formats={"coverage": ".3f"})]
 
 
-@refuses(laplace="it changes the estimator. Ask estimator_ for it")
-@passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *besides(FITTED, "thresholds_"), like=(ChainCRF,))
+@refuse_questions(laplace="it changes the estimator. Ask estimator_ for it")
+@forward_questions(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *besides(FITTED, "thresholds_"), like=(ChainCRF,))
 @declares_parameters
 class ConformalField(WrappedField, StoredEstimator):
-    """Predict sets that contain the truth with a stated probability, around an estimator of labels.
+    """Predict sets that contain the true labels with a stated probability, by an estimator of labels.
 
     Other questions, such as ``predict``, are answered by the fitted estimator. After :meth:`partial_fit` sets hold
     everything until they are calibrated again.
@@ -268,12 +275,12 @@ class ConformalField(WrappedField, StoredEstimator):
     [[(0, 1), (1, 0), (1,)]]
     """
 
-    kind = "ConformalField"
+    _kind = "ConformalField"
 
     estimator: BaseEstimator | None = parameter(None, first=True)
     confidence_level: float = parameter(0.9, _check_level)
-    target: str = parameter(POSITIONS, one_of(POSITIONS, LABELLINGS, ENTITIES))
-    groups: str | None = parameter(None, one_of(None, "label", "length"))
+    target: str = parameter(POSITIONS, check_one(POSITIONS, LABELLINGS, ENTITIES))
+    groups: str | None = parameter(None, check_one(None, "label", "length"))
     cv: Any = parameter(None, _check_cv)
     limit: int = parameter(1000, check_count)
     scheme: str | None = parameter("auto")
@@ -286,7 +293,15 @@ class ConformalField(WrappedField, StoredEstimator):
 
     # ---- fit and calibration
 
-    def fit(self, X: Any, y: Any, *, groups: Sequence | None = None, **settings: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        groups: Sequence | None = None,
+        lengths: ArrayLike | None = None,
+        **settings: Any,
+    ) -> Self:
         """Fit the estimator and, with ``cv``, calibrate.
 
         Parameters
@@ -297,6 +312,8 @@ class ConformalField(WrappedField, StoredEstimator):
             Their labels.
         groups : sequence, optional
             An entry for each item; the folds of ``cv`` keep items of one group together.
+        lengths : array (n_items,) or mask (n_items, T), optional
+            The lengths of sequences in one array.
         **settings : object
             Keyword arguments of the estimator's ``fit``.
 
@@ -313,6 +330,8 @@ class ConformalField(WrappedField, StoredEstimator):
         self._check()
         if self.cv is not None and settings:
             raise ValueError(f"cv cannot cut {', '.join(settings)} between folds: leave them out, or use cv=None")
+        if lengths is not None:
+            X, y = cut_by_lengths(_find_answer_format(self.estimator), X, y, lengths)
         self.estimator_ = clone(self.estimator).fit(X, y, **settings)
         for name in ("thresholds_", "n_items_"):
             self.__dict__.pop(name, None)
@@ -351,14 +370,14 @@ class ConformalField(WrappedField, StoredEstimator):
             The fitted estimator itself.
         """
         self._check()
-        present = self._fitted_estimator()
-        own = clone(self.estimator) if present is None else with_copies_inside(present)
+        present = self._get_fitted_estimator()
+        own = clone(self.estimator) if present is None else copy_nested(present)
         self.estimator_ = own.partial_fit(X, y, **settings)
         if "thresholds_" in vars(self):
             self.thresholds_, self.n_items_ = {}, {}
         return self
 
-    def conformalize(self, X: Any, y: Any = None) -> Self:
+    def conformalize(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Choose the thresholds from labelled items outside the fit.
 
         Parameters
@@ -369,6 +388,8 @@ class ConformalField(WrappedField, StoredEstimator):
             Their labels; left out if they are a column of X. Positions whose label is not known (None, sets, weights)
             do not count; the targets "labellings" and "entities" need all of them. Labels that the fit never saw count
             as missed.
+        lengths : array (n_items,) or mask (n_items, T), optional
+            The lengths of sequences in one array.
 
         Returns
         -------
@@ -395,17 +416,19 @@ class ConformalField(WrappedField, StoredEstimator):
         {'all': 0.33}
         """
         self._check()
-        present = self._fitted_estimator()
+        present = self._get_fitted_estimator()
         if present is None:
             raise NotFittedError(
                 "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
             )
         self.estimator_ = present
+        if lengths is not None:
+            X, y = cut_by_lengths(_find_answer_format(present), X, y, lengths)
         refuse_items_of_fit(self.estimator_, X, _OF_THE_FIT)
         return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
 
-    def _fitted_estimator(self) -> Any:
-        """Return the fitted estimator, possibly the one passed in, or None without one."""
+    def _get_fitted_estimator(self) -> Any:
+        """Return the fitted estimator, possibly the given one; None without one."""
         if self.__sklearn_is_fitted__():
             return self.estimator_
         try:
@@ -454,7 +477,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return self
 
     def _warn_if_uneven(self, events: Events, levels: np.ndarray, names: list) -> None:
-        """Warn if single labels already reach the level while the sets miss it for some labels."""
+        """Warn if single labels reach the level, but the sets miss it for some labels."""
         assert events.likeliest is not None
         accuracy = np.bincount(events.items, events.likeliest * events.increments()).mean()
         if accuracy < self.confidence_level:
@@ -491,7 +514,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     @property
     def _safe_level(self) -> float:
-        """The threshold of sets that contain everything."""
+        """The threshold of sets with everything."""
         return math.inf if self.target == LABELLINGS else -math.inf
 
     def _kind_levels(self, names: list) -> np.ndarray:
@@ -500,13 +523,15 @@ class ConformalField(WrappedField, StoredEstimator):
 
     # ---- answers
 
-    def predict_set(self, X: Any) -> list:
+    def predict_set(self, X: Any, *, lengths: ArrayLike | None = None) -> list:
         """Predict the set of each item.
 
         Parameters
         ----------
         X : list of arrays, or any other form that the estimator takes
             The items.
+        lengths : array (n_items,) or mask (n_items, T), optional
+            The lengths of sequences in one array; the answer has an entry for each sequence.
 
         Returns
         -------
@@ -533,6 +558,8 @@ class ConformalField(WrappedField, StoredEstimator):
         [[0, 1], [1, 1], [0, 0]]
         """
         self._check_calibrated()
+        if lengths is not None:
+            X, _ = cut_by_lengths(_find_answer_format(self.estimator_), X, None, lengths)
         field, batches = find_answers(self.estimator_, X)
         find = {POSITIONS: self._label_sets, LABELLINGS: self._labelling_sets}.get(self.target, self._span_sets)
         found: list = []
@@ -562,7 +589,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     def _label_sets(self, field: LabelField, answers: Answers) -> list:
         marginals, lengths = round_scores(answers.marginals), np.diff(answers.family.offsets)
-        names = [plain_label(label) for label in field.answer_format.labels(field)]
+        names = [plain_label(label) for label in get_answer_format(field).labels(field)]
         if self.groups == "label":
             mask = marginals >= self._kind_levels(names)
         else:
@@ -574,14 +601,14 @@ class ConformalField(WrappedField, StoredEstimator):
             tuple(names[label] for label in row if own[label])
             for row, own in zip(order.tolist(), mask.tolist(), strict=True)
         ]
-        if field.answer_format.is_single:
+        if get_answer_format(field).is_single:
             return sets
         return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
 
     def _labelling_sets(self, field: LabelField, answers: Answers) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
         levels = self._levels(np.diff(answers.family.offsets)).tolist()
-        form, names = field.answer_format, field.answer_format.labels(field)
+        form, names = get_answer_format(field), get_answer_format(field).labels(field)
         count, more = 1, True
         while more:
             ranked, scores = answers.n_best(count)
@@ -605,7 +632,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     def _span_sets(self, field: LabelField, answers: Answers) -> list[SpanSet]:
         if not answers.data.n_positions:
-            return [SpanSet([], False) for _ in answers.asked.lengths]
+            return [SpanSet([], False) for _ in answers.requested.lengths]
         rules, types = get_span_reading(field).rules(field.classes_, self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
@@ -624,7 +651,7 @@ class ConformalField(WrappedField, StoredEstimator):
             sets[item].append((types[number], start - first, stop - first, chance))
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
-    def coverage(self, X: Any, y: Any = None) -> Coverage:
+    def coverage(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> Coverage:
         """Measure coverage and size of the prediction sets of labelled items.
 
         Parameters
@@ -633,6 +660,8 @@ class ConformalField(WrappedField, StoredEstimator):
             Items that neither the fit nor the calibration has seen.
         y : list of arrays, optional
             Their labels; left out if they are a column of X.
+        lengths : array (n_items,) or mask (n_items, T), optional
+            The lengths of sequences in one array.
 
         Returns
         -------
@@ -657,6 +686,8 @@ class ConformalField(WrappedField, StoredEstimator):
         >>> round(found.coverage, 2), round(found.size, 1)
         (0.95, 1.6)
         """
+        if lengths is not None:
+            X, y = cut_by_lengths(_find_answer_format(self.estimator_), X, y, lengths)
         sets = self.predict_set(X)
         field, batches, _ = find_labelled_answers(self.estimator_, X, y)
         members = [_list_members(own, self.target) for own in sets]
@@ -668,7 +699,7 @@ class ConformalField(WrappedField, StoredEstimator):
                 held += right
                 lengths.append(length)
                 shares.append(float(np.mean([own for _, own in right])) if right else 1.0)
-            first += len(batch.asked.lengths)
+            first += len(batch.requested.lengths)
         if not shares:
             raise ValueError("no item has labels that are known: coverage has nothing to count")
         quarters = np.searchsorted(self._quarters, lengths, side="left")
@@ -692,14 +723,8 @@ class ConformalField(WrappedField, StoredEstimator):
 
     # ---- files
 
-    def to_document(self) -> Document:
-        """Describe the fitted estimator and its thresholds by plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The description.
-        """
+    def _to_document(self) -> Document:
+        """Describe the fitted estimator and its thresholds by plain values and arrays."""
         self._check_calibrated()
         kind, document = describe_model(self.estimator_, "the estimator")
         names = list(self.thresholds_)
@@ -713,21 +738,8 @@ class ConformalField(WrappedField, StoredEstimator):
         }
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the estimator from its description.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict, optional
-            Functions by their names, as in :meth:`load`.
-
-        Returns
-        -------
-        ConformalField
-            The fitted estimator.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
@@ -740,6 +752,21 @@ class ConformalField(WrappedField, StoredEstimator):
         model.n_items_ = dict(zip(names, np.asarray(counts).tolist(), strict=True))
         model._quarters = document["quarters"]
         return model
+
+
+def _find_answer_format(model: object) -> AnswerFormat:
+    """Return the form of the answers of an estimator, fitted or not; TypeError for what reads no arrays."""
+    inside: Any = model
+    while not isinstance(inside, FieldEstimator | SequenceClassifier):
+        if isinstance(inside, FrameCRF) or not isinstance(inside, BaseEstimator):
+            raise TypeError(
+                f"lengths= is for sequences in one array, which {type(model).__name__} does not take: leave it out"
+            )
+        if isinstance(inside, Pipeline):
+            inside = inside[-1]
+        else:
+            inside = inside.to_be_fitted() if isinstance(inside, WrappedField) else inside.get_params().get("estimator")
+    return get_answer_format(inside)
 
 
 def _list_members(own: Any, target: str) -> tuple[set[Hashable], bool]:

@@ -18,14 +18,15 @@ import numpy as np
 
 from kernelfields.data.partial_labels import replace_unseen
 from kernelfields.data.reading import listed, plain_label
+from kernelfields.estimators.answering.formats import get_answer_format
 from kernelfields.estimators.answering.spans import SpanReading
 from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import span_probabilities
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.selection.held_out import field_of
+from kernelfields.selection.held_out import unwrap_fitted_field
 
 POSITIONS, LABELLINGS, ENTITIES = "positions", "labellings", "entities"
 #: Spans that are less probable are never listed.
@@ -57,7 +58,7 @@ class Events(NamedTuple):
 
 def concatenate_events(parts: Sequence[Events]) -> Events:
     """Concatenate the events of all batches."""
-    first = offsets_of(np.array([len(part.lengths) for part in parts]))
+    first = make_offsets(np.array([len(part.lengths) for part in parts]))
     moved = [part._replace(items=part.items + begin) for part, begin in zip(parts, first, strict=False)]
     scores, items, kinds, lengths = map(np.concatenate, zip(*(part[:4] for part in moved), strict=True))
     likeliest = [part.likeliest for part in moved if part.likeliest is not None]
@@ -71,7 +72,7 @@ def find_answers(
 
     ``find_labelled_answers``: with labels, which are y or a column of X; ValueError if there are none.
     """
-    field, X, y = field_of(model, X, y, labelled=labelled)
+    field, X, y = unwrap_fitted_field(model, X, y, labelled=labelled)
     if labelled and y is None:
         raise ValueError("y is None: calibration needs labels")
     return field, field.answers(X, y)
@@ -84,7 +85,7 @@ def find_labelled_answers(
 
     A class of the field stands in their place, and each batch has the packed positions and labels where it does so.
     """
-    field, X, y = field_of(model, X, y, labelled=True)
+    field, X, y = unwrap_fitted_field(model, X, y, labelled=True)
     if y is None:
         raise ValueError("y is None: calibration needs labels")
     y, unseen = replace_unseen(y, field.classes_, plain_label(np.ravel(field.classes_)[0]))
@@ -93,7 +94,7 @@ def find_labelled_answers(
     def iterate_batches() -> Iterator[tuple[Answers, Unseen]]:
         first, left = 0, unseen
         for answers in field.answers(X, y):
-            offsets, end = offsets_of(answers.asked.lengths), first + len(answers.asked.lengths)
+            offsets, end = make_offsets(answers.requested.lengths), first + len(answers.requested.lengths)
             own = {int(offsets[item - first]) + row: label for item, row, label in left if item < end}
             yield answers, own
             first, left = end, [place for place in left if place[0] >= end]
@@ -105,14 +106,15 @@ def list_kinds(field: LabelField, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target == ENTITIES:
         return get_span_reading(field).rules(field.classes_, scheme)[1]
-    return [plain_label(label) for label in field.answer_format.labels(field)]
+    return [plain_label(label) for label in get_answer_format(field).labels(field)]
 
 
 def get_span_reading(field: LabelField) -> SpanReading:
     """Return the reading of spans from the labels of a field; TypeError unless it labels sequences."""
-    if field.answer_format.spans is None:
+    spans = get_answer_format(field).spans
+    if spans is None:
         raise TypeError(f"target={ENTITIES!r} is for sequences, and {type(field).__name__} labels none")
-    return field.answer_format.spans
+    return spans
 
 
 def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) -> tuple[Events, list]:
@@ -159,7 +161,7 @@ def find_true_parts(
     """
     if not answers.data.n_positions:
         return
-    offsets, asked = answers.family.offsets, np.flatnonzero(answers.asked.lengths)
+    offsets, asked = answers.family.offsets, np.flatnonzero(answers.requested.lengths)
     names, labels = list_kinds(field, target, scheme), answers.data.labels
     if target == POSITIONS:
         starts = find_known_positions(answers)

@@ -1,4 +1,4 @@
-"""How labels are chosen from their distribution: as a whole, one by one, above thresholds.
+"""Choice of labels from their distribution: as a whole, one by one, above thresholds.
 
     "viterbi"      the labels of the most probable labelling          a whole that is possible
     "posterior"    the most probable label of each position           the fewest wrong labels in expectation
@@ -9,19 +9,20 @@ A rule says what ``decode`` means for an estimator, None for its own way; a deci
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.numerics.parameters import check_choice, settled
+from kernelfields.numerics.parameters import check_choice, resolve_open
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
     from kernelfields.models.choices import Choices
     from kernelfields.models.field import Field
+    from kernelfields.models.pilot_fit import Predictions
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
@@ -58,34 +59,35 @@ class LikeliestLabels(Decision):
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """The most probable label, of items that have one each."""
+    """The most probable label, for items with one label each."""
 
     def decision(self, model: Any, decode: str | None) -> Decision:
         """Return the decision of a fitted model."""
         return LikeliestLabels()
 
-    def learns(self, model: Any) -> bool:
-        """Whether the present way to decide needs what a short fit learns from held-out data."""
-        return False
+    def learn(
+        self, model: Any, training: Any, field: Field, held_out: Any, predictions: Callable[[], Predictions]
+    ) -> Choices:
+        """Learn the settings of the decision from held-out data.
 
-    def learn(self, model: Any, training: Any, field: Field, held_out: Any) -> Choices:
-        """Return what is chosen by the predictions of a field, fitted to a part of the data, for a part held out."""
+        ``field`` is that of the first fold, ``held_out`` what it has not seen, and ``predictions`` are of all folds.
+        """
         from kernelfields.models.choices import Choices
 
         return Choices()
 
     def describe(self, model: Any) -> dict[str, Any]:
-        """Return what is to be kept in a file of how labels are decided."""
+        """Return the settings of the decision for a model file."""
         return {}
 
-    def rebuilt_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
-        """Return the choices of a file, with what it keeps of decisions beside them."""
+    def rebuild_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
+        """Return the choices of a file with the settings of the decision."""
         return choices
 
 
 @dataclass(frozen=True)
 class DecodeRule(DecisionRule):
-    """What ``decode`` means; "auto" is the best labelling as a whole if ``jointly``.
+    """The meaning of ``decode``; "auto" is the best labelling if ``jointly``, else the best labels.
 
     Parameters
     ----------
@@ -100,22 +102,27 @@ class DecodeRule(DecisionRule):
         return self.jointly
 
     def usual(self, model: Any) -> str:
-        """Return the way of a model if none is named."""
+        """Return the default decoding of a model."""
         return "auto"
 
     def decision(self, model: Any, decode: str | None) -> Decision:
-        """Return the decision of a fitted model; None means the way of the model."""
+        """Return the decision of a fitted model; None means its default decoding."""
         check_is_fitted(model)
         chosen = self.usual(model) if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
-        is_joint = settled(chosen, "viterbi" if self.is_joint(model) else "posterior") == "viterbi"
+        is_joint = resolve_open(chosen, "viterbi" if self.is_joint(model) else "posterior") == "viterbi"
         return BestLabelling() if is_joint else LikeliestLabels()
 
 
 @dataclass(frozen=True)
 class ParameterRule(DecodeRule):
-    """What ``decode`` means for models with a parameter of this name."""
+    """The meaning of ``decode`` for models with a parameter of this name."""
 
     def usual(self, model: Any) -> str:
         """Return the parameter of a model."""
         return model.decode
+
+
+def resolve_decision(model: Any, decode: str | None = None) -> Decision:
+    """Return the decision of an estimator: by ``decode``, or by its own rule for None."""
+    return model._decision_rule.decision(model, decode)

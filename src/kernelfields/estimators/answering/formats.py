@@ -1,4 +1,4 @@
-"""The form of answers about labels: by sequence or graph, by row; that of several labels is in instances.py.
+"""The form of answers about labels: by sequence or graph, or by row; for several labels see instances.py.
 
     rows of batches (N, ..)  ->  a list of arrays (T, ..)     labels of the positions of each item
                              ->  one array (n, ..)            one label for each item
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 import numpy as np
 
-from kernelfields.data.partial_labels import LabelWeights, as_log_weights, share_right, tells_partly
+from kernelfields.data import label_forms
 from kernelfields.data.ragged import Ragged, plain_strings
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SEQUENCES, ItemNames
@@ -35,7 +35,7 @@ Parts: TypeAlias = Iterable[tuple[Any, np.ndarray]]
 
 
 class Labelled(Protocol):
-    """A fitted model that has classes."""
+    """A fitted model with classes."""
 
     classes_: np.ndarray
 
@@ -65,15 +65,19 @@ class AnswerFormat(Generic[Model]):
     is_single: ClassVar[bool] = False
 
     def labels(self, model: Model) -> np.ndarray:
-        """Return the labels that the columns of marginals stand for."""
+        """Return the labels of the columns of marginals."""
         return model.classes_
 
     def arrange(self, parts: Parts) -> ByItem:
         """Join rows (N, ..) of batches."""
-        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
+        return Ragged(piece for data, rows in parts for piece in data.split(rows))
+
+    def arrange_labels(self, parts: Parts) -> ByItem:
+        """Join labels (N,) of batches, strings as lists."""
+        return Ragged(piece for data, labels in parts for piece in plain_strings(data.split(labels)))
 
     def arrange_draws(self, parts: Parts, labels: np.ndarray, single: bool) -> ByItem:
-        """Join draws (k, N) of batches, as numbers of labels; ``single`` for one draw without an axis."""
+        """Join draws (k, N) of batches, as class numbers; ``single`` for one draw without an axis."""
         pieces = (piece for data, drawn in parts for piece in data.split(labels[drawn].T))
         return Ragged(piece[:, 0] if single else piece.T for piece in pieces)
 
@@ -86,34 +90,41 @@ class AnswerFormat(Generic[Model]):
         return labels
 
     def place(self, model: Model, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        """Return the names of an item and a position in it, and the token there, None without tokens."""
+        """Return the names of an item and a position, and the token there; None without tokens."""
         return whole, part, None if tokens is None else tokens[whole][part]
 
-    def read_known(self, model: Model, known: object, data: Any) -> tuple[np.ndarray, LabelWeights | None]:
+    def read_known(self, model: Model, known: object, data: Any) -> tuple[np.ndarray, label_forms.LabelWeights | None]:
         """Return known labels (N,) and, unless all are known, log-weights (N, L)."""
         return read_labels(known, model.classes_, data.lengths, self.items)[:2]
 
     def score(self, model: Any, X: object, y: Any, sample_weight: object, decode: str | None) -> float:
         """Return the share of positions whose label is the predicted one."""
         lengths, y = model.structure.read(X).lengths, model.structure.position_labels(y)
-        return share_right(y, model.classes_, lengths, lambda: model.predict(X, decode), sample_weight, self.items)
+        return label_forms.share_right(
+            y, model.classes_, lengths, lambda: model.predict(X, decode), sample_weight, self.items
+        )
 
     def known_log_weights(self, model: Model, known: object, data: Any, spec: FamilySpec | None = None) -> np.ndarray:
-        """Return the logarithms of the weights (N, L) that known labels leave, minus infinity for what is impossible.
+        """Return the log-weights (N, L) of known labels, minus infinity for impossible labels.
 
         They are in the form of a ``y`` of ``fit``. ValueError if they do not fit the data, or break a rule of ``spec``.
         """
         try:
             labels, partial = self.read_known(model, known, data)
             n_labels = len(self.labels(model))
-            log_weights = as_log_weights(labels, partial, n_labels)
+            log_weights = label_forms.as_log_weights(labels, partial, n_labels)
             if spec is not None:
                 from kernelfields.inference.checks import check_labels
 
-                check_labels(data.with_known(labels, partial, n_labels).filled, spec, model.classes_)
+                check_labels(data.with_known(labels, partial, n_labels).nonempty, spec, model.classes_)
             return log_weights
         except (TypeError, ValueError) as error:
             raise type(error)(f"known: {error}") from error
+
+
+def get_answer_format(model: Any) -> AnswerFormat[Any]:
+    """Return the form of the answers of an estimator."""
+    return model._answer_format
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,10 @@ class SingleFormat(AnswerFormat[Labelled]):
         """Join rows (n, ..) of batches."""
         return np.concatenate([rows for _, rows in parts])
 
+    def arrange_labels(self, parts: Parts) -> np.ndarray:
+        """Join labels (n,) of batches."""
+        return self.arrange(parts)
+
     def arrange_draws(self, parts: Parts, labels: np.ndarray, single: bool) -> np.ndarray:
         """Join draws (k, n) of batches."""
         drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
@@ -136,12 +151,12 @@ class SingleFormat(AnswerFormat[Labelled]):
         return labels[0]
 
     def place(self, model: Labelled, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        """Return the name of an item, an empty one, and the token of the item."""
+        """Return the name of an item, an empty position, and the token of the item."""
         return whole, "", None if tokens is None else tokens[whole]
 
     def score(self, model: Any, X: object, y: Any, sample_weight: object, decode: str | None) -> float:
         """Return the share of items whose label is the predicted one."""
-        if tells_partly(y):
+        if label_forms.are_partly_known(y):
             return super().score(model, X, y, sample_weight, decode)
         from sklearn.metrics import accuracy_score
 

@@ -1,8 +1,8 @@
-"""Answers about several yes-or-no labels of an instance: their form, and which labels are taken to be there."""
+"""Answers about several yes-or-no labels of an instance: their form, and the threshold of probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,20 +12,23 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.partial_labels import LabelWeights
+from kernelfields.data.ragged import refuse_scorers_of_one_label
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.estimators.answering.decisions import BestLabelling, Decision, DecodeRule
 from kernelfields.estimators.answering.formats import AnswerFormat, Labelled, Parts, Tokens
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.models.stored_values import share
+from kernelfields.numerics.parameters import should_learn_settings
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
     from kernelfields.models.choices import Choices
     from kernelfields.models.field import Field
+    from kernelfields.models.pilot_fit import Predictions
 
 
 class WithLabelNames(Labelled, Protocol):
-    """A fitted model of several labels, which have names."""
+    """A fitted model of several named labels."""
 
     label_names_: np.ndarray
 
@@ -41,6 +44,11 @@ class InstanceFormat(AnswerFormat[WithLabelNames]):
     def arrange(self, parts: Parts) -> np.ndarray:
         """Join rows (n K, ..) of batches."""
         return np.concatenate([_by_instance(data, rows) for data, rows in parts])
+
+    def arrange_labels(self, parts: Parts) -> np.ndarray:
+        """Join labels (n K,) of batches; metrics of one label an instance are refused."""
+        refuse_scorers_of_one_label()
+        return self.arrange(parts)
 
     def arrange_draws(self, parts: Parts, labels: np.ndarray, single: bool) -> np.ndarray:
         """Join draws (k, n K) of batches."""
@@ -78,7 +86,7 @@ def _by_instance(data: Any, rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AboveThreshold(Decision):
-    """The labels whose probability is above a threshold."""
+    """The labels with probabilities above a threshold."""
 
     threshold: float
 
@@ -89,7 +97,7 @@ class AboveThreshold(Decision):
 
 @dataclass(frozen=True)
 class SetRule(DecodeRule):
-    """What ``decode`` means for several labels, None for the ``decision`` of the estimator."""
+    """The meaning of ``decode`` for several labels; None is the ``decision`` of the estimator."""
 
     def decision(self, model: Any, decode: str | None) -> Decision:
         """Return the decision of a fitted model."""
@@ -104,16 +112,14 @@ class SetRule(DecodeRule):
                 f"decision={model.decision!r} takes a threshold that a fit with it learns, and this field was fitted "
                 "with another one: fit again, with warm_start=True from here, or set decision='hamming'"
             )
-        return AboveThreshold(model.threshold_ if self.learns(model) else 0.5)
+        return AboveThreshold(model.threshold_ if should_learn_settings(model) else 0.5)
 
-    def learns(self, model: Any) -> bool:
-        """Whether labels are there above a threshold that a short fit learns."""
-        return model.decision in ("auto", "f1")
-
-    def learn(self, model: Any, training: Any, field: Field, held_out: Any) -> Choices:
-        """Return the threshold that suits the decision, by the predictions of a field for a part held out."""
-        if not self.learns(model):
-            return super().learn(model, training, field, held_out)
+    def learn(
+        self, model: Any, training: Any, field: Field, held_out: Any, predictions: Callable[[], Predictions]
+    ) -> Choices:
+        """Learn the threshold of the decision from the predictions of a field for held-out data."""
+        if not should_learn_settings(model):
+            return super().learn(model, training, field, held_out, predictions)
         from kernelfields.models.choices import Choices
 
         marginals = field.answers(held_out, training.run.settings.workers, training.run.engine).marginals
@@ -125,8 +131,8 @@ class SetRule(DecodeRule):
         """Return the threshold."""
         return {"threshold": float(model.threshold_)}
 
-    def rebuilt_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
-        """Return the choices of a file, the threshold that it keeps among them."""
+    def rebuild_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
+        """Return the choices of a file with its threshold."""
         threshold = share(described.get("threshold", 0.5), "the threshold of probabilities")
         if threshold == choices.chosen.get("threshold", 0.5):
             return choices
@@ -134,7 +140,7 @@ class SetRule(DecodeRule):
 
 
 def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Return the lowest threshold, of those from 0.1 to 0.5, that makes no more wrong labels than 0.5 does."""
+    """Return the lowest threshold from 0.1 to 0.5 with at most as many wrong labels as 0.5."""
     thresholds = np.linspace(0.1, 0.5, 41)
     wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
     return float(thresholds[np.argmax(wrong <= wrong[-1])])

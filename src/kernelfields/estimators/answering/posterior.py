@@ -1,4 +1,4 @@
-"""Answers about coefficients: how far they can be from the best ones, and their posterior around a fit.
+"""Answers about coefficients: their distance from the optimum, and their posterior around a fit.
 
 Each is a function that fields have as a method.
 """
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.reading import random_generator
-from kernelfields.engines.choice import scoring_engine
+from kernelfields.data.reading import Seed, random_generator
+from kernelfields.engines.choice import resolve_scoring_engine
 from kernelfields.estimators import library
+from kernelfields.estimators.answering.lengths import cut_by_lengths
 from kernelfields.estimators.kept_field import KeptField, blas_limit
-from kernelfields.estimators.questions import Seed
-from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.estimators.workers import distribute_method
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers, blas_threads
 
@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
 
 def certify(
-    self: KeptField[Any, Any], X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
+    self: KeptField[Any, Any],
+    X: object,
+    y: object,
+    *,
+    scope: str = "rkhs",
+    sample_weight: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
 ) -> Certificate:
-    """Return how far the fitted field can be from the best one on the data of the fit.
+    """Return a bound on the distance of the fitted field from the optimum on the data of the fit.
 
     The gradient at the fitted field alone proves it; ``certificate_`` combines points and may be tighter.
 
@@ -42,6 +48,8 @@ def certify(
         basis.
     sample_weight : array (n_items,) or None, default None
         One weight for each sequence, graph or row.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -64,6 +72,8 @@ def certify(
     >>> certificate.scope, bool(certificate.relative_gap < 0.05)
     ('rkhs', True)
     """
+    if lengths is not None:
+        X, y = cut_by_lengths(self._answer_format, X, y, lengths)
     fitted = self._field()
     self.structure.refuse_expectations(
         "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
@@ -71,12 +81,12 @@ def certify(
     if scope not in ("rkhs", "span"):
         raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
     data = self.structure.read_training(X, y, sample_weight)
-    place = scoring_engine(self.engine, n_values=self._n_values(data))
+    place = resolve_scoring_engine(self.engine, n_values=self._n_values(data))
     with blas_threads(blas_limit(self, data.n_positions)):
         return fitted.certify(data, Workers(self.n_jobs), scope, place)
 
 
-@runs_on_workers
+@distribute_method
 def laplace(
     self: KeptField[Any, Any],
     X: object,
@@ -88,6 +98,7 @@ def laplace(
     steps: int = 100,
     probes: int = 10,
     random_state: Seed = None,
+    lengths: ArrayLike | None = None,
 ) -> Evidence:
     """Approximate the posterior of the coefficients by a Gaussian, and estimate the log evidence.
 
@@ -113,6 +124,8 @@ def laplace(
         The number of estimates of the log determinant, for "lanczos".
     random_state : int, Generator, RandomState or None, default None
         The source of randomness.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
 
     Returns
     -------
@@ -143,14 +156,16 @@ def laplace(
     >>> crf.predict_marginals([[[21.0]]], uncertainty=True)[0].round(2)
     array([[0.26, 0.74]])
     """
+    if lengths is not None:
+        X, y = cut_by_lengths(self._answer_format, X, y, lengths)
     for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
         check_count(number, name)
     terms = self._field().terms
     self.structure.refuse_expectations("laplace", "fit without them for a posterior")
-    data = self.structure.read_training(X, y, sample_weight).weighty()
-    settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+    data = self.structure.read_training(X, y, sample_weight).drop_weightless()
+    settings = self._sample_settings(sum(not term.is_constant for term in terms))
     sample = self._engine(data).place(data, self._field().spec, settings)
-    with self._progress() as progress:
+    with library.show_messages(self) as announce:
         self.laplace_ = library.draw_posterior(
             terms,
             sample,
@@ -161,13 +176,13 @@ def laplace(
             random=random_generator(random_state),
             # After batches there are no data of the fit that could be compared.
             fitted_value=self.solution_.value if self.continuation_ is None else None,
-            announce=progress.announce,
+            announce=announce,
         )
     return self.laplace_.evidence
 
 
 def sample_coefficients(self: KeptField[Any, Any]) -> dict[str, np.ndarray]:
-    """Return the coefficients that :meth:`laplace` has drawn.
+    """Return the coefficients drawn by :meth:`laplace`.
 
     Returns
     -------
@@ -191,13 +206,13 @@ def sample_coefficients(self: KeptField[Any, Any]) -> dict[str, np.ndarray]:
     {'node': (20, 6, 2), 'edge': (20, 1, 4)}
     """
     return {
-        term.name: np.stack([term.per_labelling(row) for row in drawn])
-        for term, drawn in zip(self._field().terms, drawn_coefficients(self).samples, strict=True)
+        term.name: np.stack([term.expand_labellings(row) for row in drawn])
+        for term, drawn in zip(self._field().terms, get_drawn_coefficients(self).samples, strict=True)
     }
 
 
-def drawn_coefficients(model: KeptField[Any, Any]) -> library.LaplaceSamples:
-    """Return the coefficients that were drawn; ValueError if there are none."""
+def get_drawn_coefficients(model: KeptField[Any, Any]) -> library.LaplaceSamples:
+    """Return the drawn coefficients; ValueError without any."""
     if model.laplace_ is None:
         raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
     return model.laplace_

@@ -1,4 +1,4 @@
-"""Explanations of labels: what moved a label, and away from which other one, for every family of labellings.
+"""Explanations of labels: contributions to a label against another one, for every family of labellings.
 
 An explanation compares the labels y of a sequence, a graph or an instance with y' that has another label o at one
 place v, all others as they are:
@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.chains import UNLISTED, Packed
-from kernelfields.data.reading import is_feature_sequences, place_of, plain_label
+from kernelfields.data.reading import find_place, is_feature_sequences, plain_label
 from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
@@ -38,7 +38,7 @@ from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
@@ -52,7 +52,7 @@ StepWords = Callable[[Term, list[int], int], str]
 
 @dataclass(frozen=True)
 class Exchange:
-    """One clique that changes when a position takes its other label.
+    """One clique whose label changes with the label of a position.
 
     ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
     ``step`` names the neighbours that take part, if any do.
@@ -66,19 +66,19 @@ class Exchange:
 
     @property
     def suffix(self) -> str:
-        """What the step adds to a name."""
+        """The suffix of the name of a contribution."""
         return f", {self.step}" if self.step else ""
 
 
 @dataclass(frozen=True)
 class ExplanationSettings:
-    """What an explanation is to hold: see :meth:`FieldEstimator.explain`."""
+    """Settings of an explanation; see :meth:`FieldEstimator.explain`."""
 
     top: int = 5
     neighbours: int = 3
 
     def check(self) -> None:
-        """Raise ValueError if a number cannot be used."""
+        """Raise ValueError if a number is invalid."""
         check_count(self.top, "top")
         if not is_whole(self.neighbours) or self.neighbours < 0:
             raise ValueError(f"neighbours must be a whole number of at least 0, got {self.neighbours!r}")
@@ -86,7 +86,7 @@ class ExplanationSettings:
 
 @dataclass(frozen=True)
 class Compared:
-    """Labels of one item (T,), the ones they are compared with (T,), the classes, and what to show for each place."""
+    """Labels of one item (T,), the labels to compare with (T,), the classes, and the token of each place."""
 
     labels: np.ndarray
     others: np.ndarray
@@ -97,8 +97,8 @@ class Compared:
     #: Whether places have no order, so that others are named by number or word beside their labels.
     unordered: bool = False
 
-    def beside(self, place: int) -> str:
-        """Return how a place that meets another is called."""
+    def describe_place(self, place: int) -> str:
+        """Return the description of a place that shares a clique with another one."""
         label = self.classes[self.labels[place]]
         if not self.unordered:
             return str(label)
@@ -113,7 +113,7 @@ def explain_labels(
     step_words: StepWords,
     settings: ExplanationSettings,
 ) -> Explanation:
-    """Return what moved the labels of one item; ``names_of`` names the input columns of a term."""
+    """Explain the labels of one item by contributions; ``names_of`` names the input columns of a term."""
     settings.check()
     data, family = answers.data, answers.family
     labels, others = compared.labels, compared.others
@@ -123,7 +123,7 @@ def explain_labels(
         exchanges = [exchange for exchange in every if exchange.position in moved]
         if term.has_pivots:
             found = _kernels(term, data, exchanges, settings)
-        elif term.tied_everywhere:
+        elif term.is_constant:
             found = _constants(term, term.label_coefficients, exchanges)
         else:
             found = _features(term, term.label_coefficients, data, exchanges, coordinate_names(term, names_of(term)))
@@ -145,7 +145,7 @@ def explain_labels(
                 classes[others[t]],
                 chances[0][t],
                 chances[1][t],
-                *listed(contributions, settings.top),
+                *sum_contributions(contributions, settings.top),
             )
             for t, contributions in moved.items()
         )
@@ -153,12 +153,12 @@ def explain_labels(
 
 
 def broken_rule(words: str, sign: float = 1.0) -> Contribution:
-    """Return the contribution of a rule that forbids the other labelling or, with ``sign`` -1, the one explained."""
+    """Return the contribution of a rule that forbids the other labelling; with ``sign`` -1, this one."""
     return Contribution("rule", "", words, sign * np.inf)
 
 
-def listed(moved: Sequence[Contribution], top: int) -> tuple[float, tuple[Contribution, ...], int, float]:
-    """Return the sum of contributions, those to list in falling order, and number and sum of features left out."""
+def sum_contributions(moved: Sequence[Contribution], top: int) -> tuple[float, tuple[Contribution, ...], int, float]:
+    """Return the sum of contributions, the largest in falling order, and number and sum of the others."""
     features = sorted((part for part in moved if part.kind == "feature"), key=lambda part: -abs(part.amount))
     wholes = [part for part in moved if part.kind != "feature"]
     shown, left_out = sorted([*features[:top], *wholes], key=lambda part: -part.amount), features[top:]
@@ -167,7 +167,7 @@ def listed(moved: Sequence[Contribution], top: int) -> tuple[float, tuple[Contri
 
 
 def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
-    """Return the label that each is compared with: the most probable besides it, or that of ``against``."""
+    """Return the label to compare with each label: the most probable other label, or the label of ``against``."""
     rest = marginals.copy()
     rest[np.arange(len(labels)), labels] = -1.0
     others = rest.argmax(axis=1)
@@ -200,7 +200,7 @@ class WindowNames(Sequence[str]):
 
 
 def coordinate_names(term: Term, names: Sequence[str]) -> Sequence[str]:
-    """Return the names of a set's explicit features, one per row of its weights; ``names`` are the inputs'."""
+    """Return the names of the explicit features of a set, one per row of weights, from ``names`` of inputs."""
     return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.neighbours))
 
 
@@ -221,15 +221,15 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
 
 
 def pivots_note(term: Term) -> str:
-    """Return what a set of kernel functions consists of: "1,000 pivots of RBF"."""
+    """Return a description of kernel functions: "1,000 pivots of RBF"."""
     rank = term.subspace.rank
-    return f"{counted(rank, 'pivot')} of {type(term.subspace.kernel).__name__}"
+    return f"{inflect(rank, 'pivot')} of {type(term.subspace.kernel).__name__}"
 
 
 def input_names(
     known: Sequence[str] | None, width: int, given: object, prefix: str = "x", what: str = ""
 ) -> Sequence[str]:
-    """Return the names of input columns: those given, those of the fit, or "x0", "x1" and so on."""
+    """Return the names of input columns: given names, names of the fit, or "x0", "x1" and so on."""
     if given is None:
         return [f"{prefix}{index}" for index in range(width)] if known is None else known
     if not is_list(given):
@@ -240,7 +240,7 @@ def input_names(
 
 
 def is_list(given: object) -> TypeGuard[Sequence[object]]:
-    """Whether something is a list of names and not text or a dict."""
+    """Whether a value is a list of names instead of text or a dict."""
     return isinstance(given, Sized) and not isinstance(given, str | bytes | Mapping)
 
 
@@ -280,7 +280,7 @@ def _constants(term: Term, weights: Weights, exchanges: Sequence[Exchange]) -> I
 
 
 def _listed_scores(term: Term) -> Callable[[int], float]:
-    """Return the score of a labelling by its number, zero for those that are not listed."""
+    """Return the score of a labelling by its number, zero for labellings without one."""
     assert term.outcomes is not None
     known = dict(zip(term.outcomes.tolist(), np.ravel(term.known).tolist(), strict=True))
     return lambda number: known.get(number, 0.0)
@@ -289,7 +289,7 @@ def _listed_scores(term: Term) -> Callable[[int], float]:
 def _features(
     term: Term, weights: Weights, data: PackedData, exchanges: Sequence[Exchange], named: Sequence[str]
 ) -> Iterator[list[Contribution]]:
-    """Yield the terms of all features that an exchange moves, those of zero left out."""
+    """Yield the nonzero contributions of features in an exchange."""
     features = scipy.sparse.csr_array(term.subspace.features(term.clique.view(data)))
     for exchange in exchanges:
         entries = slice(features.indptr[exchange.row], features.indptr[exchange.row + 1])
@@ -308,10 +308,10 @@ def _features(
 def _kernels(
     term: Term, data: PackedData, exchanges: Sequence[Exchange], settings: ExplanationSettings
 ) -> Iterator[list[Contribution]]:
-    """Yield the whole contribution of a set of kernel functions, with its requested parts."""
+    """Yield the contribution of a set of kernel functions, with requested parts."""
     scores, subspace = term.scores(data, Workers(1)), term.span
     similar = subspace.kernel(term.clique.view(data), subspace.pivots)
-    at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
+    at_pivots = term.to_labellings(subspace.apply(subspace.pivots, term.known))
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
         parts = _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
@@ -322,7 +322,7 @@ def _kernels(
 def _similar_parts(
     term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Exchange, count: int
 ) -> list[Contribution]:
-    """Return the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
+    """Return the most similar pivots by kernel values (r,), with their scores in the exchange."""
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
@@ -334,10 +334,10 @@ def _similar_parts(
 def _broken_rules(
     family: LabelFamily, data: Packed, compared: Compared, chosen: np.ndarray
 ) -> Iterator[tuple[int, str]]:
-    """Yield places, and the rules that their chosen labels (T,) break, given the labels of all other places."""
+    """Yield places and the rules that their chosen labels (T,) break, given all other labels."""
     base, classes, labels = family.base, compared.classes, compared.labels
     assert base is not None
-    masks, barred, last = base.masks, data.barred(chosen), len(labels) - 1
+    masks, barred, last = base.masks, data.find_forbidden(chosen), len(labels) - 1
     for t, label in enumerate(chosen.tolist()):
         rules = []
         if masks is not None:
@@ -354,23 +354,23 @@ def _broken_rules(
     for own, other, word in ((second, first, "after"), (first, second, "before")):
         pair = (labels[other], chosen[own]) if word == "after" else (chosen[own], labels[other])
         for row in np.flatnonzero(base.step[pair]).tolist():
-            where = f"{word} {compared.beside(int(other[row]))} by the constraints"
+            where = f"{word} {compared.describe_place(int(other[row]))} by the constraints"
             yield int(own[row]), f"{classes[chosen[own[row]]]} is forbidden {where}"
 
 
 def largest(values: np.ndarray, top: Top) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the largest positive values, falling, and of the lowest negative ones, rising.
+    """Return the indices of the largest positive values, falling, and of the lowest negative values, rising.
 
     Zero is neither.
     """
     if isinstance(top, tuple):
-        positive, negative = (_largest_of(sign * values, count) for sign, count in zip((1, -1), top, strict=True))
+        positive, negative = (_select_largest(sign * values, count) for sign, count in zip((1, -1), top, strict=True))
         return positive, negative
-    chosen = _largest_of(np.abs(values), len(values) if top is None else top)
+    chosen = _select_largest(np.abs(values), len(values) if top is None else top)
     return chosen[values[chosen] > 0], chosen[values[chosen] < 0]
 
 
-def _largest_of(values: np.ndarray, count: int) -> np.ndarray:
+def _select_largest(values: np.ndarray, count: int) -> np.ndarray:
     """Return the indices of the ``count`` largest values above zero, falling, the earlier first among equals."""
     above = np.flatnonzero(values > 0)
     if count < len(above):
@@ -389,8 +389,8 @@ def dense(weights: Weights) -> np.ndarray:
 # ---- checks of requests
 
 
-def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> list[str]:
-    """Return what to show for each place of one item; ValueError unless there is one entry for each."""
+def check_tokens(tokens: object, n_positions: int, whole: str, part: str) -> list[str]:
+    """Return the token of each place of one item; ValueError for another number of tokens."""
     if not is_list(tokens):
         raise TypeError(f"tokens must be a list of {n_positions} words, got {tokens!r:.60}")
     if len(tokens) != n_positions:
@@ -398,8 +398,8 @@ def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> l
     return [str(token) for token in tokens]
 
 
-def checked_places(positions: object, n_positions: int, part: str) -> list[int]:
-    """Return the places to explain, rising, all for None; ValueError for others than there are."""
+def check_places(positions: object, n_positions: int, part: str) -> list[int]:
+    """Return the places to explain, rising, all for None; ValueError for unknown places."""
     if positions is None:
         return list(range(n_positions))
     if not is_list(positions):
@@ -411,7 +411,7 @@ def checked_places(positions: object, n_positions: int, part: str) -> list[int]:
 
 
 def rival_labels(classes: list[object], against: object, count: int, tail: str) -> list[int]:
-    """Return the numbers of the labels to compare with, one for each; ``tail`` ends the error for another number."""
+    """Return the class numbers of the labels to compare with; ``tail`` ends the error message."""
     if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
         return label_numbers(classes, [against], "against") * count
     if len(against) != count:
@@ -420,13 +420,13 @@ def rival_labels(classes: list[object], against: object, count: int, tail: str) 
 
 
 def label_numbers(classes: Sequence[object], labels: Iterable, parameter: str) -> list[int]:
-    """Return the places of labels among the classes; ValueError that names the parameter with an unknown one."""
+    """Return the class numbers of labels; ValueError with the name of the parameter for unknown labels."""
     places = {label: place for place, label in enumerate(classes)}
-    return [place_of(plain_label(label), places, f"{parameter} holds") for label in labels]
+    return [find_place(plain_label(label), places, f"{parameter} holds") for label in labels]
 
 
 def one_row(x: Any) -> Any:
-    """Return one sample as a table of one row; tables as they are."""
+    """Return one sample as a table of one row; tables stay unchanged."""
     if isinstance(x, np.ndarray) and x.ndim == 1:
         return x[None]
     if isinstance(x, Mapping):
@@ -435,7 +435,7 @@ def one_row(x: Any) -> Any:
 
 
 def check_one_sequence(x: Any, caller: str) -> None:
-    """Raise, in the caller's name, unless x can be one sequence; what is in it is checked where it is read."""
+    """Raise, in the caller's name, unless x can be one sequence."""
     first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
     row = first[0] if isinstance(first, list | tuple) and len(first) else None
     table = scipy.sparse.issparse(first) or n_dimensions(first) > 1 or isinstance(row, list | tuple | np.ndarray)

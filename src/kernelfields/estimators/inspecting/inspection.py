@@ -1,4 +1,4 @@
-"""What looking at a fitted field needs of its structure: names of inputs, words for cliques, an item, a picture.
+"""Inspection of fitted fields by structure: names of inputs, words for cliques, items, pictures.
 
 There is one for sequences and one for rows; those of graphs, segments and instances are beside their estimators. What
 depends on a fit takes the fitted model.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.data.reading import holds_words
+from kernelfields.data.reading import has_words
 from kernelfields.estimators import library
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inspection(ABC):
-    """What looking at a field needs of its structure."""
+    """Inspection of a fitted field: the base class for all structures."""
 
     @abstractmethod
     def item(self, model: Any, x: object, y: object, caller: str) -> Any:
@@ -32,23 +32,23 @@ class Inspection(ABC):
 
     @abstractmethod
     def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: library.Compared) -> str:
-        """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
+        """Return the words for the other labels of a clique if the label at ``place`` changes."""
 
     def transitions(self, model: Any) -> np.ndarray | None:
-        """Return the scores (L, L) of neighbouring labels that do not depend on inputs; None if there are none."""
+        """Return the constant scores (L, L) of neighbouring labels; None without any."""
         return None
 
     @property
     def why_unexplained(self) -> str:
-        """Why single labels have no explanations; empty if they have."""
+        """Reason why single labels have no explanations; empty if explanations exist."""
         return ""
 
     def tokens(self, model: Any, x: Any) -> list[str] | None:
-        """Return what to show for each position by default: the words of x, None if it has none."""
-        return [str(word) for word in x] if holds_words([x]) else None
+        """Return the default tokens of positions: the words of x, None without words."""
+        return [str(word) for word in x] if has_words([x]) else None
 
     def feature_names(self, model: Any, term: Term, given: object) -> Sequence[str]:
-        """Return the names of the input columns of a term: those given, those of the fit, or "x0", "x1", .."""
+        """Return the names of the input columns of a term: given names, names of the fit, or "x0", "x1", .."""
         reader = model._reader
         return reader.steps.names(library.input_names(reader.rows.names, reader.rows.n_features, given))
 
@@ -60,7 +60,7 @@ class Inspection(ABC):
         feature_re: str | re.Pattern[str] | None,
         feature_names: object,
     ) -> WeightsTable:
-        """Return the largest weights of every label, and the scores of labels that meet."""
+        """Return the largest weights of every label, and the scores of pairs of labels."""
         field = model._field()
         classes, names_of = model.classes_.tolist(), lambda term: self.feature_names(model, term, feature_names)
         return library.tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
@@ -68,19 +68,19 @@ class Inspection(ABC):
 
 @dataclass(frozen=True)
 class SequenceInspection(Inspection):
-    """What looking at fields of sequences needs."""
+    """Inspection of fields on sequences."""
 
     def item(self, model: Any, x: object, y: object, caller: str) -> Any:
         """Return one sequence as data, labelled if y is given."""
         library.check_one_sequence(x, caller)
         data = model.structure.read([x], None if y is None else [y])
         if not data.n_positions:
-            names = model.answer_format.items
+            names = model._answer_format.items
             raise ValueError(f"{caller} takes a {names.whole} with {names.part}s, got an empty one")
         return data
 
     def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: library.Compared) -> str:
-        """Return how the labels before and after are called."""
+        """Return the words for the labels before and after."""
         classes, labels = compared.classes, compared.labels
         names = [
             f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
@@ -92,7 +92,7 @@ class SequenceInspection(Inspection):
         return f"{names[1 - place]} {term.reach} steps {'before' if place else 'after'}"
 
     def transitions(self, model: Any) -> np.ndarray | None:
-        """Return the scores (L, L) of neighbouring labels that do not depend on inputs; None if there are none."""
+        """Return the constant scores (L, L) of neighbouring labels; None without any."""
         return model.transitions_
 
     def picture(
@@ -107,16 +107,16 @@ class SequenceInspection(Inspection):
 
 @dataclass(frozen=True)
 class RowInspection(Inspection):
-    """What looking at fields of rows needs."""
+    """Inspection of fields on rows."""
 
     def item(self, model: Any, x: object, y: object, caller: str) -> Any:
         """Return one row as data, labelled if y is given."""
         data = model.structure.read(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
         if len(data.lengths) != 1:
-            noun = model.answer_format.headings[0]
+            noun = model._answer_format.headings[0]
             raise ValueError(f"{caller} takes one {noun}, got {len(data.lengths)}: pass one, such as X[:1]")
         return data
 
     def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: library.Compared) -> str:
-        """Return nothing: the label of a row meets no others."""
+        """Return no words: rows have single labels."""
         return ""

@@ -1,4 +1,4 @@
-"""Views of a fitted field: its largest weights, what moved the labels of an item, a summary.
+"""Views of a fitted field: its largest weights, explanations of labels, a summary.
 
 Each is a function that fields have as a method; what it needs of the structure of a field is in inspection.py.
 """
@@ -27,7 +27,7 @@ def weights(
     *,
     feature_names: object = None,
 ) -> WeightsTable:
-    """Return the largest weights of every label, and the scores of labels that meet.
+    """Return the largest weights of every label, and the scores of pairs of labels.
 
     With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without explicit
     features, such as RBF, have a note instead of weights. Transitions that depend on the inputs have one list for
@@ -83,7 +83,7 @@ def explain(
     positions: Sequence[int] | None = None,
     neighbours: int = 3,
 ) -> Explanation:
-    """Return what moved the labels of one sequence, graph or row, and away from which other labels.
+    """Explain the labels of one sequence, graph or row by contributions against other labels.
 
     The contributions at a position add up to log p(y | x) - log p(y' | x), where y' has the other label at this
     position. A labelling that the field forbids has probability zero: each rule that it breaks contributes
@@ -144,12 +144,12 @@ def explain(
     if looks.why_unexplained:
         raise ValueError(looks.why_unexplained)
     data = looks.item(self, x, y, "explain")
-    form = self.answer_format
+    form = self._answer_format
     answers, classes = field.answers(data, Workers(1)), form.labels(self).tolist()
-    labels = self.decision_rule.decision(self, None).choose(answers) if y is None else data.required_labels
+    labels = self._decision_rule.decision(self, None).choose(answers) if y is None else data.required_labels
     others = library.likeliest_others(answers.marginals, labels, classes, against)
-    words = library.checked_tokens(tokens, len(labels), *form.headings) if tokens is not None else looks.tokens(self, x)
-    places = library.checked_places(positions, len(labels), form.headings[1])
+    words = library.check_tokens(tokens, len(labels), *form.headings) if tokens is not None else looks.tokens(self, x)
+    places = library.check_places(positions, len(labels), form.headings[1])
     compared = library.Compared(labels, others, classes, words, places, unordered=form.items.part == "node")
     return library.explain_labels(
         field.terms,
@@ -162,7 +162,7 @@ def explain(
 
 
 def summary(self: KeptField[Any, Any]) -> library.ModelSummary:
-    """Return the fitted field at a glance.
+    """Return a summary of the fitted field.
 
     Returns
     -------
@@ -188,14 +188,14 @@ def summary(self: KeptField[Any, Any]) -> library.ModelSummary:
     forbidden = np.isneginf(field.spec.step_penalties)
     return library.ModelSummary(
         name=type(self).__name__,
-        labels=tuple(self.answer_format.labels(self).tolist()),
+        labels=tuple(self._answer_format.labels(self).tolist()),
         n_features=self._reader.rows.n_features,
-        sets=tuple(library.summarise_term(term, self.answer_format.items.part) for term in field.terms),
+        sets=tuple(library.summarise_term(term, self._answer_format.items.part) for term in field.terms),
         solution=self.solution_,
         # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
         certificates=tuple(own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0),
         choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
-        parameters=library.changed_parameters(self),
+        parameters=library.describe_changed_parameters(self),
         transitions=self._inspection.transitions(self),
         forbidden=forbidden if forbidden.any() else None,
     )

@@ -34,7 +34,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import EDGE
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.registry import parameter_defaults
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (
     FeatureWeight,
@@ -50,7 +50,7 @@ _LONG_NUMBER = re.compile(r"\d+\.\d{7,}(e[+-]?\d+)?")
 
 @dataclass
 class _Listing:
-    """Which labels and features of a field are listed, how many of them, and what was found."""
+    """Labels and features to list, their number, and the listed weights."""
 
     classes: list
     shown: list[int]
@@ -63,10 +63,10 @@ class _Listing:
     tables: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def resolve(
         cls, classes: list, top: object, labels: object, feature_re: object, names_of: Callable[[Term], Sequence[str]]
     ) -> _Listing:
-        """Return a listing of what was requested, checked."""
+        """Make a listing from checked settings."""
         return cls(classes, _label_indices(classes, labels), _checked_top(top), _compiled(feature_re), names_of)
 
     def take(self, term: Term, weights: Weights) -> None:
@@ -74,9 +74,9 @@ class _Listing:
         pairs = term.labels_per_clique == 2
         if term.has_pivots:
             self.sets.append(SetWeights(term.name, note=f"{pivots_note(term)}, no weights per feature"))
-        elif not term.tied_everywhere:
+        elif not term.is_constant:
             named = coordinate_names(term, self.names_of(term))
-            kept = _matching(self.pattern, named)
+            kept = _match_names(self.pattern, named)
             lists = tuple(_lists(weights, pairs, self.classes, self.shown, named, kept, self.top))
             self.sets.append(SetWeights(term.name, lists))
         elif pairs:
@@ -87,19 +87,19 @@ class _Listing:
 
     def take_durations(self, term: Term, scores: np.ndarray) -> None:
         """List the numbers of positions (D, L) with the largest scores for each label."""
-        names = [counted(d, "position") for d in range(1, len(scores) + 1)]
-        kept = _matching(self.pattern, names)
+        names = [inflect(d, "position") for d in range(1, len(scores) + 1)]
+        kept = _match_names(self.pattern, names)
         lists = tuple(_lists(scores, False, self.classes, self.shown, names, kept, self.top))
         self.sets.append(SetWeights(term.name, lists))
 
     def take_ngrams(self, term: Term) -> None:
-        """List the weights of the n-grams of one clique set, those whose labels are all shown."""
+        """List the weights of the n-grams of one clique set whose labels are all listed."""
         assert term.outcomes is not None
         shape = (len(self.classes),) * term.labels_per_clique
         rows, weights = np.stack(np.unravel_index(term.outcomes, shape), axis=1), np.ravel(term.known)
         kept = np.isin(rows, self.shown).all(axis=1)
         names = [" ".join(str(self.classes[label]) for label in row) for row in rows.tolist()]
-        matching = _matching(self.pattern, names)
+        matching = _match_names(self.pattern, names)
         places = np.flatnonzero(kept if matching is None else kept & matching)
         positive, negative = (
             tuple(
@@ -127,21 +127,21 @@ def tabulate_weights(
     labels: object,
     feature_re: object,
 ) -> WeightsTable:
-    """Return the largest weights per label; of sequences the transitions, of graphs a table per type of edges."""
-    listing = _Listing.of(classes, top, labels, feature_re, names_of)
+    """Return the largest weights per label, with transitions for sequences and a table per edge type for graphs."""
+    listing = _Listing.resolve(classes, top, labels, feature_re, names_of)
     for term in terms:
         if term.group == DURATION:
             listing.take_durations(term, term.tied_scores)
         elif term.outcomes is not None:
             listing.take_ngrams(term)
-        elif term.labels_per_clique <= 2 and not _reaches_further(term, spec):
+        elif term.labels_per_clique <= 2 and not _has_far_labels(term, spec):
             listing.take(term, term.label_coefficients)
         else:
             many = term.clique.n_configurations(len(classes))
             back = term.reach
-            apart = f"labels {back} steps apart" if _in_chains(spec) else f"{term.labels_per_clique} labels"
+            apart = f"labels {back} steps apart" if _are_transitions(spec) else f"{term.labels_per_clique} labels"
             listing.sets.append(SetWeights(term.name, note=f"{many:,} scores of {apart}; see coef_[{term.name!r}]"))
-    if not _in_chains(spec):
+    if not _are_transitions(spec):
         return WeightsTable(listing.labels, tuple(listing.sets), scores=listing.scores, tables=listing.tables)
     matrices, shown = list(listing.tables.values()), listing.shown
     gaps, forbidden = np.isnan(matrices).all(axis=0), np.isneginf(spec.step_penalties)[np.ix_(shown, shown)]
@@ -154,14 +154,14 @@ def tabulate_weights(
     )
 
 
-def _in_chains(spec: FamilySpec) -> bool:
+def _are_transitions(spec: FamilySpec) -> bool:
     """Whether pairs of labels are the transitions of sequences."""
     return spec.kind not in ("graph", "instances", "single")
 
 
-def _reaches_further(term: Term, spec: FamilySpec) -> bool:
-    """Whether the labels of a set of sequences are further apart than neighbours."""
-    return _in_chains(spec) and term.group not in (None, EDGE)
+def _has_far_labels(term: Term, spec: FamilySpec) -> bool:
+    """Whether the labels of a set of sequences are more than one step apart."""
+    return _are_transitions(spec) and term.group not in (None, EDGE)
 
 
 def tabulate_label_weights(
@@ -183,13 +183,13 @@ def tabulate_label_weights(
         if term.group is not None:
             continue
         label, kind = term.clique.label, term.name.removesuffix(f" {known[term.clique.label]}")
-        if term.tied_everywhere:
+        if term.is_constant:
             biases[label] = term.known[0, 0]
         elif term.has_pivots:
             sets[kind] = SetWeights(kind, note=f"{pivots_note(term)}, no weights per feature")
         elif label in shown:
             columns = coordinate_names(term, names_of(term))
-            listed = _lists(term.known, False, [known[label]], [0], columns, _matching(pattern, columns), wanted)
+            listed = _lists(term.known, False, [known[label]], [0], columns, _match_names(pattern, columns), wanted)
             sets[kind] = SetWeights(kind, (*sets.get(kind, SetWeights(kind)).lists, *listed))
     chosen = tuple(known[index] for index in shown)
     scores = {} if np.isnan(biases).all() else {"bias": biases[shown]}
@@ -197,8 +197,8 @@ def tabulate_label_weights(
     return WeightsTable(chosen, tuple(sets.values()), scores=scores, tables=tables)
 
 
-def _matching(pattern: re.Pattern[str] | None, names: Sequence[str]) -> np.ndarray | None:
-    """Return a mask of the names in which a pattern is found; None without a pattern."""
+def _match_names(pattern: re.Pattern[str] | None, names: Sequence[str]) -> np.ndarray | None:
+    """Return a mask of the names that match a pattern; None without a pattern."""
     if pattern is None:
         return None
     return np.fromiter((pattern.search(name) is not None for name in names), bool, len(names))
@@ -213,7 +213,7 @@ def _lists(
     kept: np.ndarray | None,
     top: Top,
 ) -> Iterator[WeightList]:
-    """Yield the list of each label, or one over all pairs of shown labels, where the largest of each compete."""
+    """Yield the list of each label, or one list over all pairs of shown labels."""
     columns = scipy.sparse.csc_array(weights) if scipy.sparse.issparse(weights) else weights
     steps: list[tuple[int | None, int]] = [(first, second) for first in shown for second in shown]
     for label, its_steps in [(None, steps)] if pairs else [(classes[label], [(None, label)]) for label in shown]:
@@ -246,7 +246,7 @@ def _column(
 
 
 def _with_gaps(weights: Weights) -> np.ndarray:
-    """Return the only row of weights, NaN where a sparse one stores none."""
+    """Return the only row of weights, NaN for entries that are not stored."""
     if not scipy.sparse.issparse(weights):
         return np.asarray(weights)[0]
     entries = scipy.sparse.coo_array(weights)
@@ -256,8 +256,8 @@ def _with_gaps(weights: Weights) -> np.ndarray:
 
 
 def summarise_term(term: Term, part: str = "position") -> SetSummary:
-    """Return a clique set in words and numbers."""
-    if term.tied_everywhere:
+    """Describe a clique set in words and numbers."""
+    if term.is_constant:
         kernel, sees = "none", "labels only"
     else:
         before, after = term.clique.neighbours
@@ -280,7 +280,7 @@ def summarise_term(term: Term, part: str = "position") -> SetSummary:
     )
 
 
-def changed_parameters(estimator: BaseEstimator) -> dict[str, str]:
+def describe_changed_parameters(estimator: BaseEstimator) -> dict[str, str]:
     """Return the parameters of an estimator that differ from their defaults, in words."""
     values, defaults = estimator.get_params(deep=False), parameter_defaults(type(estimator))
     return {name: _cut(repr(value)) for name, value in values.items() if repr(value) != repr(defaults[name])}

@@ -37,12 +37,12 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
-from kernelfields.objective.curvature import trace_slopes, works_in_blocks
-from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.curvature import has_blocked_passes, trace_slopes
+from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, residual_variance
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.settings import EvidenceSearch
-from kernelfields.posterior.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
+from kernelfields.posterior.laplace.laplace import SEARCHED_MODE, Laplace, find_mode
 
 STEP = 1e-4
 # Probes of a gradient: fewest and most, and their number times the nats that a climb ends by.
@@ -72,14 +72,14 @@ class FieldParameter:
         return f"{self.term_name} {self.name}"
 
 
-def variances_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
+def list_prior_variances(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
     """Return the prior variance of every term."""
     return [
         FieldParameter(index, design.name, VARIANCE, design.term.prior_variance) for index, design in enumerate(designs)
     ]
 
 
-def kernel_parameters_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
+def list_kernel_parameters(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
     """Return the positive parameters of the kernels of all terms, except whole numbers."""
     widths = []
     for index, design in enumerate(designs):
@@ -132,19 +132,19 @@ def with_parameters(
 
 
 def truncate_design(design: LocalDesign, rank: int) -> LocalDesign:
-    """Return a design with its first ``rank`` pivots, or unchanged if it has no more."""
+    """Return a design with its first ``rank`` pivots, unchanged if it has fewer."""
     subspace, origin = design.term.subspace, design.origin
     if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
         return design
     cut = PivotSubspace(subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank])
     # Coordinates are nested: those of the first pivots do not depend on the others.
     features = np.ascontiguousarray(design.features[:, :rank])
-    return LocalDesign.of_features(
+    return LocalDesign.from_features(
         replace(design.term, subspace=cut),
         features,
         design.n_labels,
         positions=design.positions,
-        origin=FeatureOrigin(cut.kernel, cut.pivots, origin.inputs, left_outside(cut, origin.inputs, features)),
+        origin=FeatureOrigin(cut.kernel, cut.pivots, origin.inputs, residual_variance(cut, origin.inputs, features)),
     )
 
 
@@ -174,7 +174,7 @@ def evidence_gradient(
     logs: np.ndarray,
     inputs_of: Callable[[LocalDesign], Rows],
 ) -> np.ndarray:
-    """Return d log E / d log p for every parameter; ``designs`` are those of the parameters ``logs``.
+    """Return d log E / d log p for every parameter; ``designs`` belong to the parameters ``logs``.
 
     The rows r_k (k, size) of ``roots`` and signs of one have sum_k sign_k r_k r_k^T = H^-1, or close to it.
     """
@@ -188,9 +188,9 @@ def evidence_gradient(
     at_mode, at_adjoint = posterior.blocks.split(mode), posterior.blocks.split(adjoint)
     features = {}
     for index in wanted:
-        residual = datafit.outside.residuals(laplace.point.evaluation.residual, index)
+        residual = datafit.outside_span.residuals(laplace.point.evaluation.residual, index)
         features[index] = residual @ (at_adjoint[index] - at_mode[index]).T
-        features[index] += datafit.outside.residuals(response, index) @ at_mode[index].T
+        features[index] += datafit.outside_span.residuals(response, index) @ at_mode[index].T
         features[index] -= slopes.features[index]
     variances = signs @ np.square(roots)
     gradient = np.empty(len(parameters))
@@ -253,11 +253,11 @@ class EvidenceProblem:
         self._known: KnownMode | None = None
         self._latest: tuple[bytes, list[LocalDesign]] | None = None
 
-    def continue_from(self, known: KnownMode) -> None:
+    def restart_search(self, known: KnownMode) -> None:
         """Start the search for the first mode at another mode, which may be in other subspaces."""
         self._known = known
 
-    def designs_at(self, logs: np.ndarray) -> list[LocalDesign]:
+    def make_designs(self, logs: np.ndarray) -> list[LocalDesign]:
         """Return the designs for parameters; the last designs are cached."""
         key = np.asarray(logs, dtype=np.float64).tobytes()
         if self._latest is None or self._latest[0] != key:
@@ -266,12 +266,12 @@ class EvidenceProblem:
 
     def laplace(self, logs: np.ndarray) -> Laplace:
         """Return the Laplace approximation for parameters, from a search that starts at the last mode."""
-        search, random, designs = self._search, np.random.default_rng(self._seed), self.designs_at(logs)
+        search, random, designs = self._search, np.random.default_rng(self._seed), self.make_designs(logs)
         posterior = LogPosterior(self._sample.datafit(designs))
         method = search.method
-        if method == "auto" and posterior.size <= EXACT_IN_BLOCKS and works_in_blocks(posterior):
+        if method == "auto" and posterior.size <= EXACT_IN_BLOCKS and has_blocked_passes(posterior):
             method = "exact"
-        point = mode_of(
+        point = find_mode(
             posterior,
             self._start(posterior, designs),
             method,
@@ -280,7 +280,7 @@ class EvidenceProblem:
         )
         found = Laplace(point, method=method, steps=search.steps, probes=search.probes, random=random)
         if np.isfinite(found.evidence.value):
-            self._known = KnownMode(designs, posterior.blocks.expanded(point.theta), found.curvature)
+            self._known = KnownMode(designs, posterior.blocks.expand(point.theta), found.curvature)
         return found
 
     def gradient(self, laplace: Laplace, logs: np.ndarray) -> np.ndarray:
@@ -290,7 +290,7 @@ class EvidenceProblem:
         probes = int(np.clip(_PROBES_TIMES_NATS / least, *_PROBES))
         roots, signs = laplace.signed_roots(np.random.default_rng(self._seed), probes=probes)
         self._variances = signs @ np.square(roots)
-        return evidence_gradient(laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of)
+        return evidence_gradient(laplace, roots, signs, self.make_designs(logs), self.parameters, logs, self._inputs_of)
 
     def _inputs_of(self, design: LocalDesign) -> Rows:
         return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
@@ -314,7 +314,7 @@ class EvidenceProblem:
         if self._known is None:
             return None
         known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
-        carried = posterior.blocks.compressed(
+        carried = posterior.blocks.compress(
             [_transfer_coefficients(old.term.subspace, own, new.term.subspace) for old, own, new in known]
         )
         trial = posterior.trial(carried)

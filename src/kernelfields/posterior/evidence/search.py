@@ -38,9 +38,9 @@ from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     FieldParameter,
     KnownMode,
-    kernel_parameters_of,
+    list_kernel_parameters,
+    list_prior_variances,
     truncate_design,
-    variances_of,
     with_clique_parameters,
 )
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
@@ -63,7 +63,7 @@ class ClimbedPoint:
 
 
 class Climb:
-    """Climbs of one search; the best points, the path and the failures of all of them."""
+    """Climbs of one search, with the best points, the path and the failures."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Climb:
         self.path.steps[-1] = replace(self.path.steps[-1], ended=reason)
 
     def _least_gain(self, value: float) -> float:
-        """Return the gain in nats that is worth another point."""
+        """Return the least gain in nats that justifies another point."""
         return self.search.tol * max(1.0, abs(value))
 
     def _expected_gain(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
@@ -187,7 +187,7 @@ class Climb:
             best = self.tops.get(coarse)
             if best is None or value > best.evidence.value:
                 mode = KnownMode(
-                    problem.designs_at(logs), laplace.posterior.blocks.expanded(laplace.mode), laplace.curvature
+                    problem.make_designs(logs), laplace.posterior.blocks.expand(laplace.mode), laplace.curvature
                 )
                 self.tops[coarse] = ClimbedPoint(np.array(logs), mode, laplace.evidence)
         return value, gradient, curvature
@@ -229,7 +229,7 @@ def maximise_evidence(
     random: np.random.Generator,
     announce: Callable[[str], None],
 ) -> ChosenField:
-    """Return the field of the largest evidence, with its path; ValueError if the evidence is nowhere finite.
+    """Return the field of the largest evidence, with its path; ValueError without any finite evidence.
 
     ``designs`` are those of the given parameters, where the search begins.
     """
@@ -243,7 +243,7 @@ def maximise_evidence(
     check_has_hessian(posterior)
     if not posterior.size:
         raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
-    parameters = variances_of(local) + (kernel_parameters_of(local) if search.kernels else [])
+    parameters = list_prior_variances(local) + (list_kernel_parameters(local) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
     bounds = [_bounds(parameter) for parameter in parameters]
     climb = Climb(search, bounds, announce, begin)
@@ -253,7 +253,7 @@ def maximise_evidence(
     def problem_on(designs: Sequence[LocalDesign], near: ClimbedPoint | None = None) -> EvidenceProblem:
         problem = EvidenceProblem(designs, parameters, sample, search, seed)
         if near is not None:
-            problem.continue_from(near.mode)
+            problem.restart_search(near.mode)
         return problem
 
     def rebuilt(logs: np.ndarray) -> list[LocalDesign]:
@@ -297,7 +297,7 @@ def _climb_coarsely(
     designs: Sequence[LocalDesign],
     first: np.ndarray,
 ) -> ClimbedPoint | None:
-    """Climb with few pivots of each term; None if all terms have few pivots."""
+    """Climb with few pivots of each term; None if all terms have few pivots already."""
     ranks = [design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs]
     ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
     cut = [truncate_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import check_count, is_real
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 # Parameters that moved by less than this share have not moved.
 _SAME = 1e-3
@@ -102,7 +102,7 @@ def resolve_search(optimize: object) -> EvidenceSearch:
 
 @dataclass(frozen=True)
 class EvidenceStep:
-    """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
+    """One point of a search: log evidence (NaN after a failure), its gradient, parameters by name.
 
     A coarse point is one with few pivots: its evidence is that of another field. ``ended`` is, at the
     last point of a climb, why it ended there.
@@ -121,7 +121,7 @@ class EvidenceStep:
 
 @dataclass
 class EvidencePath:
-    """Every point that a search for the evidence has tried, in order; ``str()`` says what changed and what that gained.
+    """All points of a search for the evidence, in order; ``str()`` describes the changes and their gains.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class EvidencePath:
 
     @classmethod
     def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
-        """Return the path whose steps were described.
+        """Return the path with the described steps.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class EvidencePath:
 
     @property
     def best(self) -> EvidenceStep:
-        """The point of the largest evidence, coarse ones aside."""
+        """The point of the largest evidence, without coarse points."""
         finite = [step for step in self.steps if np.isfinite(step.value) and not step.coarse]
         return max(finite, key=lambda step: step.value)
 
@@ -178,7 +178,7 @@ class EvidencePath:
 
     def __str__(self) -> str:
         if not any(np.isfinite(step.value) and not step.coarse for step in self.steps):
-            return f"the evidence was nowhere finite at {counted(len(self.steps), 'point')}"
+            return f"the evidence was nowhere finite at {inflect(len(self.steps), 'point')}"
         best, first = self.best, self.first
         coarse = sum(step.coarse for step in self.steps)
         with_few = f", {coarse} of them with few pivots" if coarse else ""
@@ -188,7 +188,7 @@ class EvidencePath:
         lines = [
             f"log evidence {first.value:.2f} -> {best.value:.2f}{error}: {best.value - first.value:.2f} nats gained"
             f"{' since the coarse climb' if coarse else ''}",
-            f"{counted(len(self.steps), 'point')}{with_few}, in {counted(climbs, 'climb')}{took}",
+            f"{inflect(len(self.steps), 'point')}{with_few}, in {inflect(climbs, 'climb')}{took}",
         ]
         before, width = self.steps[0].parameters, max(map(len, best.parameters), default=0)
         for name, value in best.parameters.items():

@@ -1,4 +1,4 @@
-"""A fit whose kernels and prior variances are those of the largest evidence."""
+"""A fit with kernels and prior variances of the largest evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelfields.posterior.evidence.settings import EvidencePath, resolve_searc
 
 
 class LargestEvidence(FitStep):
-    """Maximizes the evidence in kernels and prior variances before the solve; ``search`` is ``optimize`` of ``fit``."""
+    """Maximize the evidence in kernels and prior variances before the solve; ``search`` is ``optimize`` of ``fit``."""
 
     chooses_parameters = True
     path: EvidencePath

@@ -1,4 +1,4 @@
-"""The Laplace approximation of a posterior: a Gaussian at its mode, with the curvature there.
+"""The Laplace approximation of a posterior: a Gaussian at its mode, with the curvature of the mode.
 
     theta ~ N(mode, H^-1),    H = D^-1/2 (I + B) D^-1/2,    B = D^1/2 J D^1/2
     log evidence = -P(mode) - (1/2) log det(I + B)
@@ -33,7 +33,7 @@ import scipy.linalg
 
 from kernelfields.numerics.lanczos import first_column, lanczos_vectors, spectrum
 from kernelfields.numerics.threads import blas_threads
-from kernelfields.objective.curvature import likelihood_hessian, works_in_blocks
+from kernelfields.objective.curvature import has_blocked_passes, likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import HessianRule, newton_direction
@@ -225,7 +225,7 @@ class Laplace:
         return self._deviations * self.posterior.hessian_product(self.point, self._deviations * vector)[0]
 
     def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
-        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
+        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; store the solves."""
         size = self.posterior.size
         values = []
         for number in range(probes):
@@ -273,7 +273,7 @@ def check_has_hessian(posterior: LogPosterior) -> None:
         )
 
 
-def mode_of(
+def find_mode(
     posterior: LogPosterior,
     start: np.ndarray | None,
     method: str,
@@ -288,21 +288,21 @@ def mode_of(
     exact = method == "exact" or (method == "auto" and posterior.size <= EXACT_SIZE)
     rounded = posterior.dtype != np.float64
     with blas_threads(1):
-        rule = GuidedNewton(posterior, curvature, renews=exact and works_in_blocks(posterior))
+        rule = GuidedNewton(posterior, curvature, renews=exact and has_blocked_passes(posterior))
         tol = max(tol, _ROUNDED_MODE if rounded else EXACT_MODE if exact else _PROBED_MODE)
         solution = minimize(posterior, rule, start=start, tol=tol, max_iter=_MODE_ITERATIONS)
-        point = posterior.at(solution.theta)
+        point = posterior.make_point(solution.theta)
         # Where the mode is zero itself (uninformative features, classes of equal weight), no gradient is left.
         if exact and not rounded and point.gradient.any():
             # One Newton step, solved well, squares the error that is left.
             direction = rule.solve(point, _LAST_STEP if tol < SEARCHED_MODE else _LAST_SEARCHED_STEP)
-            polished = posterior.at(point.theta + direction.theta)
+            polished = posterior.make_point(point.theta + direction.theta)
             if np.linalg.norm(polished.gradient) < np.linalg.norm(point.gradient):
                 point = polished
     return point
 
 
-def _hessian_cost_in_products(posterior: LogPosterior) -> int:
+def _estimate_hessian_cost(posterior: LogPosterior) -> int:
     """Estimate the cost of a Hessian in blocks, in Hessian products."""
     n_labels = max(design.n_labels for design in posterior.datafit.designs)
     return posterior.size * max(n_labels, _FEW_LABELS) // (_FEW_LABELS * _COEFFICIENTS_PER_PRODUCT)
@@ -318,7 +318,7 @@ class GuidedNewton(HessianRule):
 
     def __init__(self, posterior: LogPosterior, curvature: np.ndarray | None, *, renews: bool):
         self._precision = posterior.prior_precision
-        self._patience = max(_FEW_PRODUCTS, _hessian_cost_in_products(posterior)) if renews else np.inf
+        self._patience = max(_FEW_PRODUCTS, _estimate_hessian_cost(posterior)) if renews else np.inf
         self._products = 0
         self._factor: tuple[np.ndarray, bool] | None = None
         if curvature is not None:

@@ -37,7 +37,7 @@ _NUDGE = 1e-3
 _SMALLEST = np.finfo(np.float64).tiny
 
 
-def shrunk_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
+def shrink_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
     """Shrink the log-odds of marginals (n, L) by their variance in the posterior around the fit."""
     refuse_approximate(answers.family, "uncertainty=True")
     marginals, data = answers.marginals, answers.data
@@ -55,8 +55,8 @@ def odds_variances(
     centre, best = field.potentials(data, family, workers), marginals.argmax(axis=1)[:, None]
 
     def logs(step: float, direction: Potentials) -> np.ndarray:
-        moved = Answers(data, family, centre.moved(step, direction), workers)
-        return _logs(moved.given(answers.known).marginals)
+        moved = Answers(data, family, centre.plus(step, direction), workers)
+        return _logs(moved.condition(answers.known).marginals)
 
     variances = np.zeros_like(marginals)
     for direction in potential_deviations(field.terms, data, family, samples):

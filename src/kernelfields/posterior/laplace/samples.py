@@ -31,7 +31,7 @@ from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
-from kernelfields.posterior.laplace.laplace import Evidence, Laplace, check_has_hessian, mode_of
+from kernelfields.posterior.laplace.laplace import Evidence, Laplace, check_has_hessian, find_mode
 
 # Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10
@@ -86,8 +86,8 @@ class LaplaceSamples:
         scale = 1.0 / np.sqrt(self.n_samples - 1.0)
         return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
 
-    def outside(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
-        """Return the standard deviation of the part outside the basis at new inputs, (n,), or None if it is zero."""
+    def outside_deviation(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
+        """Return the standard deviation of the part outside the basis at new inputs, (n,); None if it is zero."""
         if (free := variances_outside_basis(term, data, features)) is None:
             return None
         return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
@@ -157,11 +157,11 @@ def draw_posterior(
     """
     designs = [sample.design(term) for term in terms]
     posterior = LogPosterior(sample.datafit(designs))
-    start = posterior.blocks.compressed([term.known for term in terms])
+    start = posterior.blocks.compress([term.known for term in terms])
     check_has_hessian(posterior)
-    _refuse_other_data(posterior.at(start).value, fitted_value)
+    _refuse_other_data(posterior.make_point(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")
-    point = mode_of(posterior, start, method)
+    point = find_mode(posterior, start, method)
     found = Laplace(point, method=method, steps=steps, probes=probes, random=random, announce=announce)
     draws = found.sample(int(n_samples), random)
     truncation = found.truncation
@@ -175,7 +175,7 @@ def draw_posterior(
     if found.method == "exact":
         root = _split_by_term(posterior, found.root)
         seen = [_occupied_features(design) for design in designs]
-    left = [posterior.datafit.outside.largest(index) for index in range(len(terms))]
+    left = [posterior.datafit.outside_span.largest(index) for index in range(len(terms))]
     left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
     _warn_of_poor_fits(rise, truncation, steps)
@@ -183,8 +183,8 @@ def draw_posterior(
 
 
 def _occupied_features(design: Design) -> np.ndarray | None:
-    """Return the features that occur in the training inputs, or None for all."""
-    if design.term.shares_coefficients:
+    """Return the features that occur in the training inputs; None for all."""
+    if design.term.has_shared_coefficients:
         return None  # features that no input has share the coefficients of others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
     return None if occupied.all() else np.flatnonzero(occupied)
@@ -205,7 +205,7 @@ def _split_by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray
 
 
 def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return drawn coefficients (k, r, q) over all features of a term; those of unseen ones follow the prior."""
+    """Return drawn coefficients (k, r, q) over all features of a term; unseen features follow the prior."""
     seen = _occupied_features(design)
     if seen is None:
         return drawn
@@ -243,7 +243,7 @@ def potential_deviations(
     placements = [term.placement(data) for term in terms]
     features = shared_features(terms, data)
     outside = [
-        samples.outside(number, term, data, rows)
+        samples.outside_deviation(number, term, data, rows)
         for number, (term, rows) in enumerate(zip(terms, features, strict=True))
     ]
     random = np.random.default_rng(samples.seed)
@@ -251,12 +251,12 @@ def potential_deviations(
     for number in range(samples.n_samples):
         potentials = family.zeros()
         for term, place, rows, free, moved in zip(terms, placements, features, outside, deviations, strict=True):
-            scores = term.scores_of(rows, moved[number])
+            scores = term.compute_scores(rows, moved[number])
             if free is not None:
                 noise = random.standard_normal((len(free), moved.shape[2])) / np.sqrt(samples.n_samples)
-                scores = scores + term.in_labels(free[:, None] * noise)
+                scores = scores + term.to_labellings(free[:, None] * noise)
             family.arrangement.add_scores(potentials, place, scores)
-        if not potentials.finite:
+        if not potentials.is_finite:
             raise ValueError("drawn scores of the inputs are not finite: they are larger than numbers can be")
         yield potentials
 
@@ -277,7 +277,7 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
         positions = term.clique.positions(data)
         place = slice(None) if positions is None else positions
         free = (
-            samples.outside(number, term, data, rows)
+            samples.outside_deviation(number, term, data, rows)
             if seen is None
             else _unseen_deviation(term, csr_array(rows), seen)
         )
@@ -287,7 +287,7 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
     for number in range(len(chosen[0][1])):
         total = np.zeros_like(variances)
         for term, moved, place, rows in chosen:
-            total[place] += term.scores_of(rows, moved[number])
+            total[place] += term.compute_scores(rows, moved[number])
         if against is not None:
             total -= np.take_along_axis(total, against[:, None], axis=1)
         variances += np.square(total)
@@ -297,14 +297,14 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
 
 
 def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: slice | np.ndarray) -> np.ndarray:
-    """Return what labels, or their differences to a label, have of the prior variance of a term, (n or 1, L)."""
+    """Return the share of labels, or of their differences to a label, in the prior variance of a term, (n or 1, L)."""
     kernel = np.eye(n_labels) if term.label_factor is None else term.label_factor @ term.label_factor.T
     own = np.diag(kernel)
     return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
 
 
 def variances_outside_basis(term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
-    """Return the prior variance outside the basis of a term, (n,), or None if the basis spans all functions."""
+    """Return the prior variance outside the basis of a term, (n,); None if the basis spans all functions."""
     if features is None or is_sparse(features) or not term.has_pivots:
         return None
     diagonal = term.subspace.kernel.diag(term.clique.view(data))

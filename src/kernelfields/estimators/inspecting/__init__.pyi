@@ -1,0 +1,4 @@
+from kernelfields.estimators.inspecting.inspection import (
+    Inspection as Inspection,
+    SequenceInspection as SequenceInspection,
+)
