@@ -41,7 +41,7 @@ class Inferred:
         return self.member.mean().arrays
 
     def hessian_product(self, *arrays):
-        return self.member.covariance_product(self.member.potentials.of(arrays)).arrays
+        return self.member.covariance_product(self.member.potentials.with_arrays(arrays)).arrays
 
 
 def chain_entropy(node, edge, offsets, workers=None):
@@ -85,7 +85,7 @@ def infer_chains(node, edge, offsets, *, position_weights=None, workers=None, ba
     node, edge, offsets = check_potentials(node, edge, offsets)
     weights = None if position_weights is None else np.asarray(position_weights)[offsets[:-1]]
     family = ChainFamily(offsets, node.shape[1], tied=len(edge) == 1, base=base)
-    return Inferred(family.at(Potentials(node, {EDGE: edge}), weights, workers))
+    return Inferred(family.distribution(Potentials(node, {EDGE: edge}), weights, workers))
 
 
 def graph_potentials(plan, node, factors):
@@ -96,7 +96,7 @@ def graph_potentials(plan, node, factors):
 
 def infer_graphs(plan, node, factors, *, weights=None, workers=None):
     """Infer packed graphs by a family of ``plan_inference``."""
-    return InferredGraphs(plan.at(graph_potentials(plan, node, factors), weights, workers))
+    return InferredGraphs(plan.distribution(graph_potentials(plan, node, factors), weights, workers))
 
 
 def decode_graphs(plan, node, factors, workers=None):
@@ -128,4 +128,4 @@ def segment_potentials(node, edge, duration):
 def infer_segments(node, edge, duration, offsets, *, weights=None, workers=None):
     """Infer packed chains that are cut into segments; steps between equal labels are as edge has them."""
     family = SegmentFamily(offsets, node.shape[1], len(duration), tied=len(edge) == 1)
-    return InferredSegments(family.at(segment_potentials(node, edge, duration), weights, workers))
+    return InferredSegments(family.distribution(segment_potentials(node, edge, duration), weights, workers))

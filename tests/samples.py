@@ -11,12 +11,12 @@ from kernelfields.inference import EDGE, FamilySpec
 from kernelfields.kernels import Constant, Linear
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics import Workers
-from kernelfields.objective import Datafit, Term, likelihood_of
+from kernelfields.objective import Datafit, Term, choose_likelihood
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import EVERY_PAIR
 
 
-def offsets_of(lengths):
+def make_offsets(lengths):
     """Where sequences of some lengths begin and end, (S + 1,)."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
@@ -30,7 +30,7 @@ def on_a_grid(rng, shape, spread=1.0, forbidden=0.0):
 
 def chain_potentials(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, lengths=(1, 2, 6, 3, 5, 4)):
     """Node (N, L) and edge (1 or N, L, L) potentials of chains, and their offsets."""
-    offsets = offsets_of(lengths)
+    offsets = make_offsets(lengths)
     node = on_a_grid(rng, (offsets[-1], n_labels), spread, forbidden)
     edge = on_a_grid(rng, (1 if tied else offsets[-1], n_labels, n_labels), spread, forbidden)
     return node, edge, offsets
@@ -55,7 +55,7 @@ def random_chains(lengths=(3, 1, 4, 2), n_labels=3, n_features=2, seed=0, weight
     n_positions = sum(lengths)
     labels = random.permutation(np.arange(n_positions) % n_labels)
     weights = random.uniform(0.5, 2.0, len(lengths)) if weighted else None
-    return Chains(random.normal(size=(n_positions, n_features)), offsets_of(lengths), labels, weights)
+    return Chains(random.normal(size=(n_positions, n_features)), make_offsets(lengths), labels, weights)
 
 
 def labelled_sequences(n_sequences=10, n_features=3, n_labels=3, longest=7, seed=0):
@@ -126,7 +126,7 @@ def design_of(
         subspace = ExplicitSubspace(Linear(), features.shape[1])
     clique = SomeCliques(labels_per_clique, group, prior_variance=prior_variance, l1=l1)
     term = Term(clique, name, subspace, label_factor, support or EVERY_PAIR)
-    return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+    return LocalDesign.from_features(term, features, n_labels, positions=positions, origin=origin)
 
 
 def steps_of(chains):
@@ -137,7 +137,7 @@ def steps_of(chains):
 def chain_datafit(chains, designs, n_labels, *, masks=None, workers=None):
     """The datafit of labelled chains whose neighbours meet."""
     masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
-    likelihood = likelihood_of(chains, designs, FamilySpec("chain", n_labels, masks), workers or Workers())
+    likelihood = choose_likelihood(chains, designs, FamilySpec("chain", n_labels, masks), workers or Workers())
     return Datafit(likelihood, designs)
 
 

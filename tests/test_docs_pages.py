@@ -62,6 +62,7 @@ def test_the_first_pages_do_what_they_say(page, capsys):
         "density.md",
         "embeddings.md",
         "engines.md",
+        "entities.md",
         "formats.md",
         "frames.md",
         "graphs.md",
@@ -70,14 +71,20 @@ def test_the_first_pages_do_what_they_say(page, capsys):
         "partial_fit.md",
         "partial_labels.md",
         "performance.md",
+        "prediction_sets.md",
         "production.md",
         "rare_events.md",
+        "rings.md",
         "segments.md",
+        "sequence_classes.md",
+        "sharp_bits.md",
         "streams.md",
+        "uncertainty.md",
         "unlabelled.md",
     ],
 )
-def test_pages_show_parts_that_work(page, capsys):
+def test_pages_show_parts_that_work(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert_prints(*run_as_one_program(ROOT / "docs" / page, capsys))
 
 

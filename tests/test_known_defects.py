@@ -31,7 +31,7 @@ from kernelfields import (
 from kernelfields.data import OrderCliques
 from kernelfields.estimators import Checkpoint
 from tests.cli.command_files import run, sentences, write_columns_file
-from tests.oracles.labellings import Labellings, scores_of
+from tests.oracles.labellings import Labellings, compute_scores
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
 
@@ -84,7 +84,7 @@ def labels_of_words(X, y):
 def law(crf, x, labellings):
     """The distribution over some labellings (K, T) of one sequence, from the coefficients of a field alone."""
     n_labels = len(crf.classes_)
-    total = scores_of(labellings, x @ crf.coef_["node"])
+    total = compute_scores(labellings, x @ crf.coef_["node"])
     for name, table in crf.coef_.items():
         if name != "node":
             order = round(math.log(table.shape[1], n_labels))

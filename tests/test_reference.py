@@ -15,9 +15,11 @@ MODULES = sorted(
 )
 #: What rooms, or modules in them, need besides the package.
 NEEDED = {
+    "datasets.sensors": ("pandas",),
     "engines.dask": ("distributed",),
     "engines.torch": ("torch",),
     "layers": ("torch",),
+    "layers.chain_field": ("onnx", "onnxruntime"),
     "page.server": ("starlette", "uvicorn"),
     "serving.onnx_export": ("onnx", "onnxruntime"),
 }

@@ -10,8 +10,8 @@ from benchmarks.house import DOORS, STEPS, sources, words_in_code
 PACKAGE = Path(__file__).parents[1] / "src" / "kernelfields"
 #: Who names a step in the words of users: the door, commands, refusals, fitted attributes for checkers of types.
 ELSEWHERE = {
-    # The refusal of labels of several annotators.
-    "annotators": {"evaluation/model_evaluation.py"},
+    # The refusal of labels of several annotators; a set that has them; the page on which two of them are compared.
+    "annotators": {"evaluation/model_evaluation.py", "datasets/items.py", "page/known_items.py"},
     # The basis of a design asks for the step, in whatever fit it is.
     "growing": {"models/fit.py"},
 }

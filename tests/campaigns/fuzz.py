@@ -19,22 +19,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.result_files import CAMPAIGNS, merge_results
-from tests.campaigns.fuzzing import calls, document_files, model_files
+from tests.campaigns.fuzzing import calls, crfsuite_files, document_files, model_files
 from tests.campaigns.fuzzing.calls import Calls
 from tests.campaigns.fuzzing.campaign import Target, make_case, run_target
+from tests.campaigns.fuzzing.crfsuite_files import CRFsuiteFiles
 from tests.campaigns.fuzzing.document_files import DocumentFiles
 from tests.campaigns.fuzzing.model_files import CommandModels, ModelFiles, ServedModels
 from tests.campaigns.fuzzing.sequence_files import TextFiles
 from tests.campaigns.fuzzing.verdicts import FAILED, KINDS, VALID, judge
 
 TEXTS = ("columns", "templates", "crfsuite", "csv", "toml")
-TARGETS = (*model_files.KINDS, *TEXTS, *document_files.NAMES, *calls.NAMES)
+TARGETS = (*model_files.KINDS, *crfsuite_files.NAMES, *TEXTS, *document_files.NAMES, *calls.NAMES)
 
 
 def make_target(name: str) -> Target:
     """Return the target of a name."""
     if name in calls.NAMES:
         return Calls(name)
+    if name in crfsuite_files.NAMES:
+        return CRFsuiteFiles(name)
     if name in document_files.NAMES:
         return DocumentFiles(name)
     if name in model_files.KINDS:

@@ -8,7 +8,7 @@ import sys
 from contextlib import chdir
 
 import pytest
-from command_files import run, write_columns_file, write_csv_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 
 from kernelfields.formats import write_model
 
@@ -20,6 +20,7 @@ def made(tmp_path_factory):
     """Good files, models of three formats, and files with one mistake each."""
     folder = tmp_path_factory.mktemp("bad")
     write_columns_file(folder / "train.conll")
+    write_columns_file(folder / "train2.conll", sentences(seed=1))
     write_columns_file(folder / "bare.conll", columns=(0, 1))
     write_csv_file(folder / "train.csv")
     (folder / "good.template").write_text(TEMPLATE)
@@ -128,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
             "word.csv, line 4: column 'height' holds 'tall', expected a finite",
         ),
         (["train", "weight.crfsuite"], "weight.crfsuite, line 2, column 1 (from 0): 'cat:heavy': 'heavy' is no"),
-        (["train", "train.csv"], "CSV files need --sequence-column"),
+        (["train", "train.csv"], "separates sequences: train.csv has the columns 'day', "),
         (
             ["train", "train.csv", "--sequence-column", "day", "--label-column", "y"],
             "no column 'y'; there are 'day'",
@@ -215,7 +216,7 @@ OUTPUTS = [
     ["train", "train.conll", "--report", "{}"],
     ["predict", "columns.model", "train.conll", "-o", "{}"],
     ["predict", "columns.model", "train.conll", "--json", "-o", "{}"],
-    ["evaluate", "columns.model", "train.conll", "--report", "{}"],
+    ["evaluate", "columns.model", "train2.conll", "--report", "{}"],
     ["convert", "train.conll", "{}.crfsuite"],
 ]
 NAMES = [" ".join(each) for each in OUTPUTS]

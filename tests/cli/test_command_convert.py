@@ -1,7 +1,15 @@
 """kernelfields convert: the same sequences in another format."""
 
+import json
+import re
+
 import pytest
 from command_files import run, write_columns_file, write_csv_file
+
+import kernelfields
+from kernelfields.formats import write_sequences
+from kernelfields.serving import load_chain
+from tests.models.crfsuite_bytes import crfsuite_bytes, random_model, random_sequences
 
 
 @pytest.fixture
@@ -20,7 +28,7 @@ def folder(tmp_path, monkeypatch):
         (["train.conll", "out.crfsuite", "--from", "xml"], "--from must be auto or one of columns"),
         (["train.conll", "out.csv"], "sequences can be written as"),
         (["train.conll", "out.npz"], "the name 'out.npz' does not show the format"),
-        (["train.csv", "out.crfsuite"], "CSV files need --sequence-column"),
+        (["train.csv", "out.crfsuite"], "CSV files need --sequence-column NAME"),
         (["train.conll", "absent/out.crfsuite"], "there is no folder"),
         (["absent.conll", "out.crfsuite"], "No such file or directory"),
     ],
@@ -66,3 +74,46 @@ def test_texts_without_labels_become_unknown_labels_and_no_others(folder):
     assert "raw.conll holds no labels" in run("train", "raw.conll", code=2).stderr
     run("convert", "raw.conll", "again.txt", "--to", "text", "-q")
     assert (folder / "again.txt").read_text() == (folder / "raw.txt").read_text()
+
+
+def test_raw_text_that_ends_in_txt_needs_no_format(tmp_path):
+    (tmp_path / "raw.txt").write_text("Ann lives in Paris.\nHe took 5mg.\n")
+    run("convert", tmp_path / "raw.txt", tmp_path / "out.conll")
+    assert "Paris\t?\n" in (tmp_path / "out.conll").read_text()
+    (tmp_path / "rows.txt").write_text("Ann\tB-PER\nlives\tO\n")
+    failed = run("convert", tmp_path / "rows.txt", tmp_path / "out.jsonl", "--to", "doccano", code=2).stderr
+    assert "--from must be one of" in failed
+
+
+def test_models_of_crfsuite_are_asked_by_the_command(folder):
+    """As they are and converted: files of CRFsuite's own program are read by both."""
+    labels, attributes, states, transitions = random_model()
+    (folder / "given.crfsuite").write_bytes(crfsuite_bytes(labels, attributes, states, transitions))
+    run("convert", "given.crfsuite", "model.kfm")
+    X, field = random_sequences(attributes), kernelfields.load("given.crfsuite")
+    predicted = field.predict(X)
+    write_sequences("data.crfsuite", X, predicted)
+    for name in ("given.crfsuite", "model.kfm"):
+        assert "read from a file of another program" in run("inspect", name).stdout
+        assert "w:aé" in run("inspect", name, "--top", "20").stdout
+        explained = json.loads(run("inspect", name, "--explain", "data.crfsuite", "--json").stdout)
+        assert list(explained) == ["explanation"]
+        lines = run("predict", name, "data.crfsuite").stdout.splitlines()
+        assert [line.split()[-1] for line in lines if line] == [label for own in predicted for label in own]
+        assert re.search(r"^accuracy +1\.0+ ", run("evaluate", name, "data.crfsuite").stdout, re.MULTILINE)
+
+
+def test_models_of_crfsuite_become_model_files(folder):
+    labels, attributes, states, transitions = random_model()
+    (folder / "given.crfsuite").write_bytes(crfsuite_bytes(labels, attributes, states, transitions))
+    words = "wrote the model of CRFsuite given.crfsuite with 4 labels and 12 attributes as model.kfm"
+    assert words in run("convert", "given.crfsuite", "model.kfm").stderr
+    X = random_sequences(attributes)
+    field = kernelfields.load("model.kfm")
+    assert field.predict(X) == kernelfields.load("given.crfsuite").predict(X)
+    assert load_chain("model.kfm").predict(X) == field.predict(X)
+    assert "name the model file to write" in run("convert", "given.crfsuite", code=2).stderr
+    (folder / "given.crfsuite").write_bytes((folder / "given.crfsuite").read_bytes()[:-9])
+    shown = run("convert", "given.crfsuite", "other.kfm", code=2).stderr
+    assert "given.crfsuite is not a model file of CRFsuite that can be read: it has" in " ".join(shown.split())
+    assert not (folder / "other.kfm").exists()

@@ -39,6 +39,18 @@ def test_every_figure_is_that_of_the_library(models):
     assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
 
 
+def test_figures_of_the_training_file_are_named_as_such(models):
+    told = run("evaluate", models / "one.model", models / "train.conll", "--resamples", "0").stderr
+    assert "one.model was trained on this very file: of new sequences its figures are lower" in told
+    assert "very file" not in run("evaluate", models / "one.model", models / "test.conll", "--resamples", "0").stderr
+
+
+def test_a_loss_that_rounds_to_zero_has_no_sign():
+    shown = str(evaluate([["a", "b"]], [["a", "b"]], log_likelihood=[-1e-9], n_resamples=0))
+    assert "0.0000" in shown
+    assert "-0.0000" not in shown
+
+
 def test_two_models_are_compared_each_with_its_own_features(models):
     one, file = read(models)
     two, other = read(models, "two.model")

@@ -27,7 +27,7 @@ def test_columns_are_scaled_as_in_training(folder):
     crf = ChainCRF.load("room")
     for x in numbers(3, seed=1)[0]:
         labels, marginals, _ = session.run(None, {"inputs": x})
-        x = NamedArray.of(x, ["height", "weight"])
+        x = NamedArray.from_columns(x, ["height", "weight"])
         assert [classes[label] for label in labels] == crf.predict([x])[0]
         np.testing.assert_allclose(marginals, crf.predict_marginals([x])[0], atol=1e-7)
 

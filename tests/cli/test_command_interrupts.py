@@ -9,7 +9,7 @@ import pytest
 from command_files import run, write_columns_file
 
 from kernelfields import ChainCRF
-from kernelfields.estimators import base, fit_state
+from kernelfields.reports.progress import FitProgress
 from kernelfields.structures import library
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
@@ -27,12 +27,11 @@ def interrupted_at(monkeypatch):
     """Let every fit be interrupted at an iteration, as Ctrl-C would."""
 
     def interrupt_at(number):
-        class Interrupting(fit_state.NoProgress):
-            def __call__(self, iteration):
-                if iteration.iteration == number:
-                    raise KeyboardInterrupt
+        def interrupt(self, iteration):
+            if iteration.iteration == number:
+                raise KeyboardInterrupt
 
-        monkeypatch.setattr(base.FieldEstimator, "_progress", lambda self: Interrupting())
+        monkeypatch.setattr(FitProgress, "__call__", interrupt)
 
     yield interrupt_at
     monkeypatch.undo()

@@ -121,3 +121,18 @@ def test_no_name_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refused("label", "", "--no-browser") == "error: which file? FILE is empty"
     assert not list(tmp_path.iterdir())
+
+
+def test_annotators_of_other_words_have_no_disagreements(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    first, other = tmp_path / "notes.anna.conll", tmp_path / "notes.ben.conll"
+    first.write_text("Anna\tB-PER\nran\tO\n")
+    other.write_text("Anna\tB-PER\nsat\tO\n")
+    assert "have different words" in refused("label", first, "--against", other, "--no-browser")
+    assert "has the name of FILE" in refused("label", first, "--against", first, "--no-browser")
+    assert "No such file" in refused("label", first, "--guidelines", tmp_path / "none.md", "--no-browser")
+    (tmp_path / "rooms.csv").write_text("day,x\n1,0.5\n")
+    told = refused("label", tmp_path / "rooms.csv", "--no-browser")
+    assert "--sequence-column NAME" in told
+    assert "has the columns 'day', 'x'" in told
+    assert {each.name for each in tmp_path.iterdir()} == {first.name, other.name, "rooms.csv"}

@@ -17,7 +17,8 @@ CALLS = {
     "convert": (["F"], ["--template"], ["OUTPUT"]),
     "export": (["M"], [], ["OUTPUT"]),
     "train": (["F"], ["--dev", "--template", "--config"], ["--model", "--report"]),
-    "label": (["F"], ["--model"], ["--journal"]),
+    "label": (["F"], ["--model", "--guidelines", "--against"], ["--journal"]),
+    "serve": (["M"], ["--train"], ["--output"]),
 }
 PAIRS = [
     (name, written, read)
@@ -50,7 +51,15 @@ def test_an_output_that_is_an_input_is_refused_and_nothing_changes(
     shutil.copytree(made, folder)
     monkeypatch.chdir(folder)
     arguments, options, _ = CALLS[name]
-    files = {"--against": "M", "--model": "M", "--dev": "F", "--template": "template", "--config": "settings"}
+    files = {
+        "--against": "M",
+        "--model": "M",
+        "--guidelines": "template",
+        "--dev": "F",
+        "--train": "F",
+        "--template": "template",
+        "--config": "settings",
+    }
     given = [*arguments]
     for option in options if isinstance(read, str) else []:
         if option == read:

@@ -155,6 +155,9 @@ def test_running_text_is_cut_into_words(models, tmp_path):
     assert [word for each in found for word in each["words"]] == words[:6]
     assert all(len(each["words"]) == each["end"] - each["begin"] for each in [*found, *found[0]["alternatives"]])
     assert json.loads(second)["entities"][0]["words"][0] == "this"
+    for each in [*found, *found[0]["alternatives"]]:
+        assert "the cat sees a dog."[each["start_char"] : each["end_char"]] == each["text"]
+    assert found[-1]["end_char"] == len("the cat sees a dog.")
 
 
 def test_text_that_a_model_cannot_read_is_named(models, tmp_path):

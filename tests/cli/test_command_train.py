@@ -97,7 +97,7 @@ def test_options_become_parameters(folder):
     assert (crf.prior_variance, crf.edges.prior_variance) == (2.0, 3.0)
     assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
     # Files of the same fit are the same, however many threads made them.
-    assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", None, 0, False)
+    assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", None, "auto", False)
 
 
 def test_constraints_and_templates(folder):

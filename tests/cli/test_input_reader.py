@@ -69,7 +69,7 @@ def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
         ("train.conll", {"template": "{}/edges"}, "line 2: 'B01:%x\\[0,0\\]' makes transitions depend on words"),
         ("train.conll", {"template": "{}/far"}, "far, line 1, column 5"),
         ("train.conll", {"format": "xml"}, "--format must be auto or one of columns, .* got 'xml'"),
-        ("train.csv", {}, "CSV files need --sequence-column"),
+        ("train.csv", {}, "CSV files need --sequence-column NAME"),
         ("train.csv", {"sequence_column": "week"}, "no column 'week'"),
     ],
 )

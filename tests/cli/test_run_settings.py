@@ -10,7 +10,7 @@ import typer
 
 from kernelfields import ChainCRF
 from kernelfields.cli.app import app
-from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings, settings_text
+from kernelfields.cli.settings import SETTINGS, RunSettings, find_changed_files, read_settings, settings_text
 
 EVERYTHING = RunSettings(
     train="train.conll",
@@ -104,11 +104,11 @@ def test_a_changed_file_is_noticed(tmp_path, monkeypatch):
     write_settings("run.toml", RunSettings(train="train", dev="dev", template="absent"))
     settings, checksums = read_settings("run.toml")
     assert set(checksums) == {"train", "dev"}
-    assert changed_files(settings, checksums) == []
+    assert find_changed_files(settings, checksums) == []
     (tmp_path / "dev").write_text("another")
-    assert changed_files(settings, checksums) == ["dev"]
+    assert find_changed_files(settings, checksums) == ["dev"]
     (tmp_path / "dev").unlink()
-    assert changed_files(settings, checksums) == []
+    assert find_changed_files(settings, checksums) == []
 
 
 @pytest.mark.parametrize(

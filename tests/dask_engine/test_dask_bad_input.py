@@ -9,10 +9,10 @@ import pytest
 from dask_fits import sequences
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SkipCliques
+from kernelfields import AnnotatedCRF, ChainCRF, ChainCRFCV, EdgeCliques, LabelDictionary, MultiLabelCRF, SkipCliques
 from kernelfields.engines import Dask, Torch
-from kernelfields.engines.dask.engine import Worker, connected_client
-from kernelfields.estimators import StructureSearch
+from kernelfields.engines.dask.engine import Worker, get_connected_client
+from kernelfields.selection import StructureSearch
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -35,15 +35,15 @@ def refused(client, X, y, match, crf=CRF, weights=None, error=ValueError):
 
 def test_without_a_client_or_with_a_closed_one():
     with pytest.raises(TypeError, match=r"must be a distributed\.Client, got str"):
-        connected_client("localhost")
+        get_connected_client("localhost")
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         with (
             distributed.Client(cluster, set_as_default=False) as empty,
             pytest.raises(ValueError, match="no workers"),
         ):
-            connected_client(empty)
+            get_connected_client(empty)
         with pytest.raises(ValueError, match="Client is closed"):
-            connected_client(empty)
+            get_connected_client(empty)
 
 
 def test_no_client_at_all(monkeypatch):
@@ -52,7 +52,7 @@ def test_no_client_at_all(monkeypatch):
 
     monkeypatch.setattr(distributed, "default_client", none)
     with pytest.raises(ValueError, match="found no distributed\\.Client: start one with"):
-        connected_client()
+        get_connected_client()
 
 
 def test_workers_with_other_versions_without_torch_or_in_one_process(client, monkeypatch):
@@ -193,14 +193,28 @@ def test_what_a_cluster_does_not_know(client):
     X, y = sequences(10)
     refused(client, X, y, "basis='gradient' of clique set 'node'", ChainCRF("rbf", basis="gradient"))
     refused(client, X, y, "basis='all' of clique set 'node'", ChainCRF("rbf", basis="all"))
-    learning = ChainCRF("rbf", cliques=StructureSearch([SkipCliques()]))
-    refused(client, parts(X), parts(y), "a StructureSearch needs sequences of this process", learning)
     rule = ChainCRF("rbf", allowed=LabelDictionary(0))
     refused(client, parts(X), parts(y), "allowed is for data of this process", rule)
     pairs = ChainCRF(edges=EdgeCliques("rbf"))
     refused(client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", pairs)
     array = pytest.importorskip("dask.array")
     refused(client, array.zeros((5, 2)), parts(y), "sequences_of_rows", error=TypeError)
+
+
+@pytest.mark.parametrize("engine", ["auto", "dask"])
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        (ChainCRFCV, "a search deals sequences out to folds in this process"),
+        (AnnotatedCRF, "labels of annotators are read in this process"),
+        (lambda crf: StructureSearch(crf, [SkipCliques()]), "a StructureSearch needs sequences of this process"),
+        (lambda crf: StructureSearch(MultiLabelCRF(engine=crf.engine)), "a StructureSearch needs instances of this"),
+    ],
+)
+def test_estimators_around_a_field_refuse_collections_without_a_cluster(engine, around, words):
+    X, y = sequences(6)
+    with pytest.raises((ValueError, TypeError), match=words):
+        around(ChainCRF("rbf", engine=engine)).fit(parts(X), parts(y))
 
 
 def test_columns_of_data_frames_are_those_of_all_partitions(client):

@@ -132,6 +132,7 @@ def test_estimators_around_a_field_run_on_workers(client):
     np.testing.assert_allclose(fits[1][0], fits[0][0], atol=1e-3)
     assert fits[1][1] == pytest.approx(fits[0][1], rel=1e-4)
     np.testing.assert_allclose(fits[1][2].predict_proba(X), fits[0][2].predict_proba(X), atol=0.05)
+    assert searched.best_estimator_.callbacks is None, "callbacks of workers stay there"
     unseeded = ChainCRFCV(field, prior_variances=(0.1, 1.0), cv=2).fit(X, y)
     assert np.isfinite(unseeded.best_score_), "workers deal items out to the same folds"
 

@@ -10,7 +10,7 @@ import kernelfields
 from kernelfields import ChainCRF, ChainCRFCV, KernelClassifier, MultiLabelCRF
 from kernelfields.engines.dask.collections import sequences_of_frame
 from kernelfields.engines.dask.engine import describe_worker
-from kernelfields.estimators.on_cluster import launched
+from kernelfields.estimators.on_cluster import run_on_workers
 
 dask = pytest.importorskip("dask")
 array = pytest.importorskip("dask.array")
@@ -97,7 +97,7 @@ def test_generators_are_refused_before_anything_is_sent(X, y, text, estimator):
             raise AssertionError("nothing is sent")
 
     with pytest.raises(TypeError, match=rf"{text}, which cannot be sent to the workers of a cluster\. Collect "):
-        launched(Nothing(), estimator, "fit", (X, y, None), {})
+        run_on_workers(Nothing(), estimator, "fit", (X, y, None), {})
 
 
 def test_workers_say_their_version_where_the_package_is_not_installed(monkeypatch):

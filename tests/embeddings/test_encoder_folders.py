@@ -55,10 +55,10 @@ def test_a_long_sequence_is_read_in_windows_that_overlap(folder):
 
 
 def test_every_word_comes_from_the_window_where_it_is_furthest_from_an_end():
-    from kernelfields.features.encoders import _join_windows, windows_of
+    from kernelfields.features.encoders import _join_windows, cut_windows
 
     for sizes in ([1] * 40, [3] * 17, [1, 7, 2, 2, 7, 1, 1, 4] * 5, [14] * 3):
-        windows = list(windows_of(0, sizes, 14))
+        windows = list(cut_windows(0, sizes, 14))
         assert windows[0].first == 0
         assert windows[-1].last == len(sizes)
         assert all(sum(sizes[w.first : w.last]) == w.n_subwords <= 14 for w in windows)

@@ -97,10 +97,10 @@ def test_outputs_of_tuned_networks_are_those_of_the_trained_ones(folder):
     head = encoder_tuning.Head(np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32), np.ones(3, np.float32))
     cut = encoder.cut(SENTENCES[:2])
     with torch.no_grad():
-        pooled = encoder.pooled(
+        pooled = encoder.pool_subwords(
             [[i for word in words for i in word] for words in cut], [[*map(len, words)] for words in cut], (1, 2)
         )
-    found = np.concatenate(encoder_tuning.outputs_of(encoder, head, SENTENCES[:2]))
+    found = np.concatenate(encoder_tuning.compute_tuned_outputs(encoder, head, SENTENCES[:2]))
     np.testing.assert_allclose(found, pooled.numpy() @ head.weight.T + head.bias, atol=1e-5)
 
 

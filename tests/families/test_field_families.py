@@ -30,7 +30,7 @@ def chains(offsets, n_labels, tied=True):
 
 def graphs(members, n_labels, tied=True, method="auto"):
     plan = plan_inference([0, 4], members, n_labels, method)
-    return FieldFamily(plan.named(plan.names, plan.names if tied else ()))
+    return FieldFamily(plan.with_names(plan.names, plan.names if tied else ()))
 
 
 FAMILIES = {

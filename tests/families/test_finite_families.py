@@ -139,7 +139,7 @@ def test_a_step_is_halved_forty_times_at_most(family):
     class OnlyHere:
         def __init__(self, theta):
             visited.append(theta)
-            self.theta, self._member = theta, family.at(theta)
+            self.theta, self._member = theta, family.distribution(theta)
             self.log_partition = self._member.log_partition if len(visited) == 1 else np.nan
 
         def __getattr__(self, name):

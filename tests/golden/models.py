@@ -354,6 +354,19 @@ def _fit_states() -> Any:
     return SequenceClassifier("linear", n_states=2, prior_variance=1.0, max_iter=30, random_state=0).fit(X, classes)
 
 
+def _fit_shapes() -> Any:
+    from kernelfields import SequenceClassifier
+
+    X, y = chains(9, 20)
+    classes = [str(labels[0]) for labels in y]
+    return SequenceClassifier(n_states=0, whole="shapes", prior_variance=0.1, random_state=0).fit(X, classes)
+
+
+def _shape_answers(model: Any) -> dict[str, Any]:
+    X, _ = chains(10, 5)
+    return {"labels": model.predict(X), "proba": model.predict_proba(X)}
+
+
 def _state_answers(model: Any) -> dict[str, Any]:
     X, _ = chains(10, 5)
     return {
@@ -467,6 +480,7 @@ MODELS: dict[str, GoldenModel] = {
     "ring": GoldenModel(_named("RingCRF"), _fit_ring, _chain_answers(lambda: chains(2, 5), best=2)),
     "chain-ngrams-allowed": GoldenModel(_CHAIN, _fit_ngrams, _chain_answers(lambda: dicts(2, 5))),
     "sequence-classes": GoldenModel(_named("SequenceClassifier"), _fit_states, _state_answers),
+    "sequence-shapes": GoldenModel(_named("SequenceClassifier"), _fit_shapes, _shape_answers),
     "compat-crf": GoldenModel(_named("CRF"), _fit_compat, _compat_answers),
     "pipeline-words": GoldenModel(_any_kind, _fit_words, _word_answers),
 }

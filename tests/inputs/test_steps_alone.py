@@ -111,7 +111,7 @@ def test_a_step_of_ones_own_is_asked_for_by_its_setting_and_read_from_files(monk
     steps = resolve_settings(asked)
     rows = np.concatenate(ROWS)
     np.testing.assert_array_equal(steps(rows, layout_of(range(4))), np.hstack([rows, rows**2]))
-    scaled = steps.extended(ColumnSteps({None: [Scale(np.zeros(6), np.full(6, 2.0))]}))
+    scaled = steps.with_steps(ColumnSteps({None: [Scale(np.zeros(6), np.full(6, 2.0))]}))
     again = ColumnSteps.rebuild({None: {"n_features": 3, **scaled.describe()}})
     assert [type(step) for step in again.of_table()] == [Squares, Scale]
     assert again.names(["a", "b", "c"]) == ["a", "b", "c", "a^2", "b^2", "c^2"]

@@ -57,8 +57,8 @@ def test_scale_of_laplacian_and_matern(X):
 
 
 def test_kernels_with_a_rule_say_that_they_follow_the_data():
-    assert all(kernel.follows_data for kernel in (RBF(), Polynomial(), Laplacian(), Matern()))
-    assert not any(kernel.follows_data for kernel in (Linear(), Constant(), Sum(RBF(), Linear())))
+    assert all(kernel.depends_on_data for kernel in (RBF(), Polynomial(), Laplacian(), Matern()))
+    assert not any(kernel.depends_on_data for kernel in (Linear(), Constant(), Sum(RBF(), Linear())))
 
 
 @pytest.mark.parametrize("constant", [np.full((7, 3), 0.1), sparse.csr_array(np.full((7, 3), 0.1))])

@@ -13,11 +13,11 @@ from kernelfields.labelling.hypotheses import (
     Given,
     SegmentLabels,
     chain_gains,
+    find_runs,
     gains,
     independent_scores,
     marginals_without_neighbours,
     propose_corrections,
-    runs_of,
 )
 from kernelfields.numerics import Workers
 from tests.samples import chain_potentials
@@ -51,7 +51,7 @@ def changed_labellings(names, given, best=None):
     )
     found = {}
     for number in range(len(tried)):
-        rows, labels = tried.of(number)
+        rows, labels = tried.get_change(number)
         other = numbers.copy()
         other[rows] = labels
         found.setdefault(" ".join(names[label] for label in other), set()).add(int(tried.kinds[number]))
@@ -81,7 +81,7 @@ def test_gains_are_conditional_log_odds():
     tried = propose_corrections(answers, given_by(answers, labels), SegmentLabels(["a", "b", "c"]))
     logs = {y: float(answers.label_scores(np.array(y))[0]) for y in product(range(3), repeat=4)}
     for number, gain in enumerate(gains(answers, labels, tried)):
-        rows, new = tried.of(number)
+        rows, new = tried.get_change(number)
         inside = [y for y in logs if all(y[t] == labels[t] for t in range(4) if t not in rows)]
         total = np.logaddexp.reduce([logs[y] for y in inside])
         other = labels.copy()
@@ -164,7 +164,7 @@ def test_a_position_is_judged_by_labels_that_are_not_near_it(tied, forbidden):
     for t in range(n_positions):
         far = (np.abs(np.arange(n_positions) - t) > REACH) & (items == items[t])
         log_weights = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
-        np.testing.assert_allclose(found[t], answers.given(log_weights).marginals[t], atol=1e-12)
+        np.testing.assert_allclose(found[t], answers.condition(log_weights).marginals[t], atol=1e-12)
     scores = independent_scores(found, labels, runs=True)
     order = np.argsort(-found[np.arange(n_positions), labels])
     assert (np.diff(scores[order]) >= 0).all()
@@ -189,5 +189,5 @@ def test_where_labels_far_away_forbid_every_label_they_are_left_out():
 
 def test_runs_of_positive_scores_end_with_their_item():
     scores = np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0])
-    firsts, ends = runs_of(scores, np.array([0, 5, 9]))
+    firsts, ends = find_runs(scores, np.array([0, 5, 9]))
     assert list(zip(firsts.tolist(), ends.tolist(), strict=True)) == [(0, 2), (3, 5), (5, 7)]

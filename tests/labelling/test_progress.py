@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from kernelfields.labelling.progress import forecast, score_of
+from kernelfields.labelling.progress import forecast, span_score
 
 
 def test_a_score_says_how_sure_it_is():
-    assert score_of(np.zeros((0, 3))) is None
-    few = score_of(np.array([[1.0, 2.0, 2.0], [2.0, 2.0, 2.0]]))
+    assert span_score(np.zeros((0, 3))) is None
+    few = span_score(np.array([[1.0, 2.0, 2.0], [2.0, 2.0, 2.0]]))
     assert few.value == pytest.approx(0.75)
     assert few.text("F1") == "F1 0.75 on 2 set aside (too few to tell)"
     random = np.random.default_rng(0)
     true = random.integers(1, 9, size=200)
     right = random.binomial(true, 0.8)
-    score = score_of(np.column_stack([right, true, true]).astype(float))
+    score = span_score(np.column_stack([right, true, true]).astype(float))
     assert score.low < 0.8 < score.high
     assert score.high - score.low < 0.1
-    assert score_of(np.zeros((20, 3))).value == 1.0  # nothing to find, and nothing was found
+    assert span_score(np.zeros((20, 3))).value == 1.0  # nothing to find, and nothing was found
 
 
 def curve(errors, counts, spread=0.01):

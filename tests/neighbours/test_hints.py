@@ -68,14 +68,12 @@ def test_parameters_of_others_in_a_search():
 @pytest.mark.parametrize(
     ("cls", "name", "words"),
     [
-        (ChainCRF, "predict_proba", r"predict_marginals\(X\) gives one array of probabilities per sequence"),
-        (GraphCRF, "predict_proba", "per graph"),
+        (GraphCRF, "predict_log_proba", r"predict_marginals\(X\) gives one array of probabilities per graph"),
         (GraphCRF, "decision_function", "predict_marginals"),
         (MultiLabelCRF, "predict_log_proba", r"np\.log\(predict_proba\(X\)\)"),
         (ChainCRF, "feature_importances_", r"weights\(\)"),
         (ChainCRF, "transmat_", "transitions_"),
         (KernelClassifier, "support_vectors_", "basis_"),
-        (FrameCRF, "predict_proba", r"predict_marginals\(df\)"),
         (FrameCRF, "coef_", r"estimator_\.coef_"),
     ],
 )

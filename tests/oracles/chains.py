@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelfields.inference import InfeasibleSequence
 from kernelfields.inference.packing import check_potentials
-from tests.oracles.labellings import Labellings, scores_of
+from tests.oracles.labellings import Labellings, compute_scores
 
 
 class EnumeratedChains:
@@ -35,7 +35,10 @@ class EnumeratedChains:
         bounds = pairwise(np.cumsum([0, *(each.labellings.shape[1] for each in self.sequences)]))
         along = [_scored(d_node, d_edge, *own) for own in bounds]
         return self._counts(
-            [each.response(scores_of(each.labellings, *way)) for each, way in zip(self.sequences, along, strict=True)]
+            [
+                each.response(compute_scores(each.labellings, *way))
+                for each, way in zip(self.sequences, along, strict=True)
+            ]
         )
 
     def _counts(self, masses: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

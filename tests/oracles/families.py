@@ -105,7 +105,7 @@ class Enumeration:
         shape = self.shape(name)
         return np.broadcast_to(np.asarray(table).reshape(-1, shape[1]), shape)
 
-    def at(self, potentials, position, step, weights=None):
+    def distribution(self, potentials, position, step, weights=None):
         """The distribution at potentials and a base measure."""
         base, own = self.base_scores(position, step), self.scores(potentials)
         return Distribution(self, [b + s for b, s in zip(base, own, strict=True)], weights)
@@ -131,8 +131,9 @@ class SegmentEnumeration(Enumeration):
 
     shared_rows = frozenset(["duration"])
 
-    def __init__(self, offsets, n_labels, longest, *, tied):
+    def __init__(self, offsets, n_labels, longest, *, tied, shortest=None):
         n_positions, self._longest = int(offsets[-1]), longest
+        self._shortest = (1,) * n_labels if shortest is None else shortest
         pairs = np.zeros((0, 2), dtype=np.int64)
         groups = [
             Cliques("edge", pairs, tied, n_rows=n_positions),
@@ -141,7 +142,8 @@ class SegmentEnumeration(Enumeration):
         super().__init__(offsets, n_labels, groups)
 
     def _item(self, begin, end):
-        found = list(all_segmentations(end - begin, self.n_labels, self._longest))
+        every = all_segmentations(end - begin, self.n_labels, self._longest)
+        found = [own for own in every if all(last - first >= self._shortest[label] for first, last, label in own)]
         labels, begins = np.zeros((2, len(found), end - begin), dtype=np.int64)
         tables = {name: np.zeros((len(found), *self.shape(name))) for name in self.groups}
         steps = np.zeros((len(found), self.n_labels**2))

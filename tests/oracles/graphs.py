@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.inference import InfeasibleGraph
-from tests.oracles.labellings import Labellings, all_labellings, scores_of
+from tests.oracles.labellings import Labellings, all_labellings, compute_scores
 
 
 class EnumeratedGraphs:
@@ -34,7 +34,7 @@ class EnumeratedGraphs:
 
     def hessian_product(self, d_node, d_tables) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the weighted covariances of all counts with the score of a direction."""
-        d_scores = self.graphs.scores_of(self.labellings, d_node, d_tables)
+        d_scores = self.graphs.compute_scores(self.labellings, d_node, d_tables)
         return self._weighted_counts([each.response(way) for each, way in zip(self.items, d_scores, strict=True)])
 
     def _weighted_counts(self, masses: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -69,14 +69,14 @@ class GraphEnumeration:
     def infer(self, node, factors, *, weights=None) -> EnumeratedGraphs:
         """Go through all labellings; ``weights`` (S,) weigh the graphs in gradients."""
         labellings = [all_labellings(size, self.n_labels) for size in np.diff(self.offsets).tolist()]
-        scores = self.scores_of(labellings, node, factors)
+        scores = self.compute_scores(labellings, node, factors)
         items = [Labellings(*own, self.n_labels) for own in zip(labellings, scores, strict=True)]
         for graph, each in enumerate(items):
             if not each.possible:
                 raise InfeasibleGraph(graph)
         return EnumeratedGraphs(self, [len(table) == 1 for table in factors], items, weights)
 
-    def scores_of(
+    def compute_scores(
         self, labellings: list[np.ndarray], node: np.ndarray, factors: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
         """Return the scores of the labellings (K, n) of each graph."""
@@ -85,7 +85,7 @@ class GraphEnumeration:
             for number, (graph, local) in enumerate(self.places(members)):
                 own[graph].append((local, tables[0 if len(tables) == 1 else number]))
         nodes = np.split(node, self.offsets[1:-1])
-        return [scores_of(*parts) for parts in zip(labellings, nodes, own, strict=True)]
+        return [compute_scores(*parts) for parts in zip(labellings, nodes, own, strict=True)]
 
     def decode(self, node, factors) -> tuple[np.ndarray, np.ndarray]:
         """Return the best labelling (N,), the first of equals, and its scores (S,)."""

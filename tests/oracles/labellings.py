@@ -41,7 +41,7 @@ def all_segmentations(length: int, n_labels: int, longest: int, *, repeats: bool
                     yield (*before, (begin, length, label))
 
 
-def scores_of(labellings: np.ndarray, node: np.ndarray, factors: Iterable[Factor] = ()) -> np.ndarray:
+def compute_scores(labellings: np.ndarray, node: np.ndarray, factors: Iterable[Factor] = ()) -> np.ndarray:
     """Return the scores (K,) of labellings: node scores (T, L), and a table for the labels of each factor's members."""
     scores = node[np.arange(len(node)), labellings].sum(axis=1)
     for members, table in factors:
@@ -63,19 +63,19 @@ class Labellings:
     ) -> Self:
         """Return the labellings of node scores (T, L), of factors, and of a score of whole labellings."""
         labellings = all_labellings(*node.shape)
-        scores = scores_of(labellings, node, factors)
+        scores = compute_scores(labellings, node, factors)
         if whole is not None:
             scores = scores + np.array([whole(labels) for labels in labellings])
         return cls(labellings, scores, node.shape[1])
 
-    def given(self, log_weights: np.ndarray) -> Self:
+    def condition(self, log_weights: np.ndarray) -> Self:
         """Return the distribution once log-weights (T, L) of labels are known."""
-        return replace(self, scores=self.scores + scores_of(self.labellings, log_weights))
+        return replace(self, scores=self.scores + compute_scores(self.labellings, log_weights))
 
     def weighted(self, weights: np.ndarray) -> Self:
         """Return the distribution once weights (T, L) of labels are known, 0 and 1 for labels that are allowed."""
         with np.errstate(divide="ignore"):
-            return self.given(np.log(np.asarray(weights, dtype=np.float64)))
+            return self.condition(np.log(np.asarray(weights, dtype=np.float64)))
 
     def log_evidence(self, weights: np.ndarray) -> float:
         """Return log of the expected weight, of labels that are allowed their probability."""

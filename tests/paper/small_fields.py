@@ -151,7 +151,7 @@ class SmallField:
         """The exact minimiser, to rounding: the loop's answer and two more Newton steps."""
         theta = minimize(self.posterior, Newton(), tol=1e-10).theta
         for _ in range(2):
-            point = self.posterior.at(theta)
+            point = self.posterior.make_point(theta)
             theta = theta - np.linalg.solve(full_hessian(point), point.gradient)
         return theta
 

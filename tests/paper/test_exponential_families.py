@@ -107,7 +107,7 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
     """dg(theta; x) = E[Phi(x, y) | x], d2g(theta; x) = Var[Phi(x, y) | x], summed here over sequences."""
     field = small_field([NodeCliques(KERNEL, basis="all"), EdgeCliques()])
     posterior, theta = field.posterior, field.random_theta()
-    beliefs = posterior.at(theta).evaluation.member
+    beliefs = posterior.make_point(theta).evaluation.member
     np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
 
     mean = posterior.blocks.flatten(posterior.datafit.pull_back(beliefs.mean()))
@@ -127,10 +127,10 @@ def test_proposition_2_conditional_log_partition_is_convex():
     one, other = field.random_theta(1), field.random_theta(2)
     for share in (0.1, 0.5, 0.8):
         chord = share * field.log_partition(one) + (1 - share) * field.log_partition(other)
-        inside = field.posterior.at(share * one + (1 - share) * other).evaluation.member.log_partition
+        inside = field.posterior.make_point(share * one + (1 - share) * other).evaluation.member.log_partition
         assert np.all(inside < chord)
     tangent = field.log_partition(one) + field.mean(one) @ (other - one)
-    assert np.all(field.posterior.at(other).evaluation.member.log_partition > tangent)
+    assert np.all(field.posterior.make_point(other).evaluation.member.log_partition > tangent)
 
 
 def test_theorem_4_gibbs_chain_is_markov():

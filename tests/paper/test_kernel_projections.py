@@ -118,7 +118,7 @@ def test_equation_23_projected_gradient_of_untied_cliques():
     """Observed, expected and prior kernel sums at one clique give the projection of the gradient."""
     field = untied_field(n_sequences=3, length=3)
     theta = field.random_theta()
-    gradient = field.posterior.at(theta).gradient
+    gradient = field.posterior.make_point(theta).gradient
     for probe in all_probes(field):
         np.testing.assert_allclose(probe[2] @ gradient, gradient_by_kernels(field, theta, *probe), atol=1e-11)
 
@@ -127,7 +127,7 @@ def test_equation_24_projected_hessian_of_untied_cliques():
     """Covariances of kernel values between cliques, plus delta_CC' k_C / s."""
     field = untied_field(n_sequences=2, length=3)
     theta = field.random_theta()
-    hessian = full_hessian(field.posterior.at(theta))
+    hessian = full_hessian(field.posterior.make_point(theta))
     probes = list(all_probes(field))
     variances = {each.name: each.term.prior_variance for each in field.designs}
     for one in probes[::3]:
@@ -144,7 +144,7 @@ def test_equations_28_and_29_projected_gradient_of_tied_cliques():
     """Tied: the sums run over all cliques of the set, with one prior term for the set."""
     field = tied_field(random_chains((3, 1, 4)), 3, NODE_VARIANCE, EDGE_VARIANCE)
     theta = field.random_theta()
-    gradient = field.posterior.at(theta).gradient
+    gradient = field.posterior.make_point(theta).gradient
     for probe in all_probes(field):
         np.testing.assert_allclose(probe[2] @ gradient, gradient_by_kernels(field, theta, *probe), atol=1e-11)
 
@@ -153,7 +153,7 @@ def test_equation_30_block_keeps_covariances_within_cliques():
     """The block-Jacobi block is k / s plus the covariances of pairs of probes at one and the same clique."""
     field = tied_field(random_chains((3, 1, 4), n_labels=2), 2, NODE_VARIANCE, EDGE_VARIANCE)
     theta = field.random_theta()
-    point = field.posterior.at(theta)
+    point = field.posterior.make_point(theta)
     for index, block in enumerate(field.posterior.blocks):
         matrix = field.posterior.curvature_block(point, index)
         probes = [probe for probe in all_probes(field) if probe[0] == block.name]
@@ -169,7 +169,7 @@ def test_equation_30_weighs_the_cliques_of_a_sequence_by_its_weight():
     """Weighted sequences count as often as their weights say, in sets with features and without."""
     field = tied_field(random_chains((3, 1, 4), n_labels=2, weighted=True), 2, NODE_VARIANCE, EDGE_VARIANCE)
     theta = field.random_theta()
-    point = field.posterior.at(theta)
+    point = field.posterior.make_point(theta)
     for index in range(2):
         block = field.posterior.curvature_block(point, index)
         np.testing.assert_allclose(block, field.within_cliques(theta, index), atol=1e-11)
@@ -179,7 +179,7 @@ def test_equation_30_leaves_out_the_long_range_part():
     """Hessian block minus block-Jacobi block = covariances between different cliques of the set, not small."""
     field = tied_field(random_chains((3, 1, 4)), 3, NODE_VARIANCE, EDGE_VARIANCE)
     theta = field.random_theta()
-    point = field.posterior.at(theta)
+    point = field.posterior.make_point(theta)
     hessian = full_hessian(point)
     for index, (each, block) in enumerate(zip(field.designs, field.posterior.blocks, strict=True)):
         kept = field.posterior.curvature_block(point, index)
@@ -197,7 +197,7 @@ def test_equation_30_leaves_out_the_long_range_part():
 def test_equation_30_is_exact_for_chains_of_length_one():
     """Without neighbours there are no long-range covariances."""
     field = tied_field(random_chains((1,) * 6), 3)
-    point = field.posterior.at(field.random_theta())
+    point = field.posterior.make_point(field.random_theta())
     block = field.posterior.blocks[0]
     np.testing.assert_allclose(
         field.posterior.curvature_block(point, 0), full_hessian(point)[block.rows, block.rows], atol=1e-12
@@ -208,7 +208,7 @@ def test_equation_30_dominates_the_hessian_up_to_the_number_of_cliques():
     """A sum of n statistics has at most n times the sum of their covariances: n = 2T - 1 cliques per chain."""
     length = 4
     field = tied_field(random_chains((length,) * 3, n_labels=2), 2)
-    point = field.posterior.at(field.random_theta())
+    point = field.posterior.make_point(field.random_theta())
     engine, precision = field.posterior.datafit, np.diag(field.precision)
     kept = scipy.linalg.block_diag(*(engine.curvature.block(point.evaluation, index) for index in range(2)))
     difference = (2 * length - 1) * kept - (full_hessian(point) - precision)

@@ -24,7 +24,7 @@ def map_of(chains, n_labels, variance, label_factor=None):
     """Value, node marginals and node potentials at the MAP with label kernel A A^T."""
     field = tied_field(chains, n_labels, variance, VARIANCE, label_factor=label_factor)
     theta = field.minimiser()
-    point = field.posterior.at(theta)
+    point = field.posterior.make_point(theta)
     return point.value, point.evaluation.member.marginals(), point.potentials.node
 
 
@@ -47,8 +47,8 @@ def test_lemma_13_centred_statistics_have_the_same_conditional_probabilities():
     for one, other in zip(plain.probabilities(theta), shifted.probabilities(theta), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_allclose(
-        plain.posterior.at(theta).evaluation.member.marginals(),
-        shifted.posterior.at(theta).evaluation.member.marginals(),
+        plain.posterior.make_point(theta).evaluation.member.marginals(),
+        shifted.posterior.make_point(theta).evaluation.member.marginals(),
         rtol=1e-12,
     )
 

@@ -8,8 +8,8 @@ from benchmarks import structure_ranking
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, SkipCliques
 from kernelfields.data import Chains
 from kernelfields.data.reading import pack_inputs
-from kernelfields.estimators import StructureSearch
 from kernelfields.models.structure import step_gain
+from kernelfields.selection import StructureSearch
 from tests.oracles.labellings import all_labellings
 from tests.samples import labelled_sequences, potentials_of, random_chains
 
@@ -18,8 +18,8 @@ X, Y = labelled_sequences(12, longest=6, seed=3)
 
 
 def searched(*candidates, threshold=0.0, tol=1e-10, X=X, y=Y, **options):
-    search = StructureSearch(list(candidates), threshold=threshold, validation=0.0, **options)
-    return ChainCRF("linear", cliques=search, tol=tol, max_iter=2000, random_state=0, n_jobs=1).fit(X, y)
+    crf = ChainCRF("linear", tol=tol, max_iter=2000, random_state=0, n_jobs=1)
+    return StructureSearch(crf, list(candidates), threshold=threshold, validation=0.0, **options).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_remark_11_wide_candidates_are_judged_by_hessian_products():
         random_chains((4, 3, 5, 2)),
     )
     nowhere = np.zeros(field.size)
-    point, rows = field.posterior.at(nowhere), field.posterior.blocks[1].rows
+    point, rows = field.posterior.make_point(nowhere), field.posterior.blocks[1].rows
     gradient = point.gradient[rows]
     whole = 0.5 * gradient @ np.linalg.solve(field.hessian(nowhere)[rows, rows], gradient)
     assert 0.98 * whole <= step_gain(point, 1, widest=0) <= whole * (1 + 1e-12)

@@ -27,7 +27,7 @@ def minimum(field):
 
 
 def single_point_bound(field, theta):
-    point = field.posterior.at(theta)
+    point = field.posterior.make_point(theta)
     return point.value - sum(field.posterior.gap_parts(point).values())
 
 
@@ -105,7 +105,7 @@ def test_the_bundle_is_below_the_dual_of_a_mixture_which_is_below_the_primal(fie
         points = [field.minimiser() + side, field.minimiser() - side]
         bundle, found = LowerBound(), -np.inf
         for theta in points:
-            bundle.add(field.posterior.at(theta))
+            bundle.add(field.posterior.make_point(theta))
         one, other = (field.probabilities(theta) for theta in points)
         for share in np.linspace(0, 1, 201):
             mixed = [share * p + (1 - share) * q for p, q in zip(one, other, strict=True)]
@@ -125,7 +125,7 @@ def test_bundle_lies_between_the_best_single_bound_and_the_minimum(field, minimu
     best, previous = -np.inf, -np.inf
     for seed in range(12):
         theta = field.minimiser() + field.random_theta(seed, 0.4)
-        value = bundle.add(field.posterior.at(theta))
+        value = bundle.add(field.posterior.make_point(theta))
         best = max(best, single_point_bound(field, theta))
         assert best <= value + 1e-13 * minimum, "but for rounding"
         assert value <= minimum
@@ -143,7 +143,7 @@ def test_bundle_cancels_gradients_that_oscillate(field, minimum):
     sides = [minimiser + direction, minimiser - direction]
     bundle = LowerBound()
     for theta in sides:
-        bundle.add(field.posterior.at(theta))
+        bundle.add(field.posterior.make_point(theta))
     precision = field.precision
     change = field.hessian(minimiser) @ direction - precision * direction
     shared, cancelled = 0.5 * direction @ change, 0.5 * change @ (change / precision)

@@ -35,7 +35,7 @@ def test_equation_19_is_the_direction_of_the_newton_solver():
     """theta <- theta - H^-1 grad, with the enumerated Hessian and gradient."""
     field, _, _ = fields()
     theta = field.random_theta()
-    step = Newton().direction(field.posterior.at(theta), relative_gap=1.0).theta
+    step = Newton().direction(field.posterior.make_point(theta), relative_gap=1.0).theta
     np.testing.assert_allclose(step, -np.linalg.solve(field.hessian(theta), field.gradient(theta)), rtol=1e-8)
 
 
@@ -47,7 +47,7 @@ def test_equation_20_is_the_same_step_in_kernel_coefficients():
     alpha = plain.random_theta(scale=0.3)
     theta = change @ alpha
 
-    point = plain.posterior.at(alpha)
+    point = plain.posterior.make_point(alpha)
     precision = prior_precision(gram)
     gradient = point.gradient - plain.precision * alpha + precision @ alpha
     hessian = full_hessian(point) - np.diag(plain.precision) + precision
@@ -55,7 +55,7 @@ def test_equation_20_is_the_same_step_in_kernel_coefficients():
     np.testing.assert_allclose(hessian, change.T @ whitened.hessian(theta) @ change, rtol=1e-9, atol=1e-11)
 
     following = alpha - np.linalg.solve(hessian, gradient)
-    direct = theta + Newton().direction(whitened.posterior.at(theta), relative_gap=1.0).theta
+    direct = theta + Newton().direction(whitened.posterior.make_point(theta), relative_gap=1.0).theta
     np.testing.assert_allclose(change @ following, direct, rtol=1e-6, atol=1e-8)
 
 
@@ -92,7 +92,7 @@ def test_newton_converges_quadratically():
     errors = []
     for _ in range(3):
         errors.append(np.linalg.norm(theta - minimiser))
-        point = field.posterior.at(theta)
+        point = field.posterior.make_point(theta)
         theta = theta - np.linalg.solve(full_hessian(point), point.gradient)
     errors.append(np.linalg.norm(theta - minimiser))
     assert all(after <= before**2 + 1e-13 for before, after in pairwise(errors))
@@ -103,7 +103,7 @@ def test_block_jacobi_directions_are_those_of_equation_30():
     field, _, _ = fields()
     theta = field.random_theta()
     gradient, hessian = field.gradient(theta), field.hessian(theta)
-    step = BlockJacobi().direction(field.posterior.at(theta), relative_gap=1.0).theta
+    step = BlockJacobi().direction(field.posterior.make_point(theta), relative_gap=1.0).theta
     for index, block in enumerate(field.posterior.blocks):
         expected = -np.linalg.solve(field.within_cliques(theta, index), gradient[block.rows])
         np.testing.assert_allclose(step[block.rows], expected, rtol=1e-8, atol=1e-11)
@@ -123,7 +123,7 @@ def test_subspace_descent_moves_in_the_block_of_the_largest_bound_alone():
         bounds = [0.5 * each.prior_variance * np.sum(gradient[each.rows] ** 2) for each in field.posterior.blocks]
         best = field.posterior.blocks[int(np.argmax(bounds))]
         moved.add(best.name)
-        step = SubspaceDescent(tolerance=1e-12).direction(field.posterior.at(theta), relative_gap=1.0).theta
+        step = SubspaceDescent(tolerance=1e-12).direction(field.posterior.make_point(theta), relative_gap=1.0).theta
         inside = np.zeros(field.size, dtype=bool)
         inside[best.rows] = True
         np.testing.assert_array_equal(step[~inside], 0.0)

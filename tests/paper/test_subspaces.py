@@ -88,7 +88,7 @@ def test_away_from_the_restricted_optimum_the_span_part_is_added(whole):
     features, factor = field.designs[0].features, field.designs[0].term.label_factor
     outside = KERNEL(CHAINS.inputs) - features @ features.T
     for seed in range(6):
-        point = field.posterior.at(field.random_theta(seed, 1.0))
+        point = field.posterior.make_point(field.random_theta(seed, 1.0))
         residuals = point.evaluation.residual.node @ factor
         perpendicular = 0.5 * VARIANCE * np.vdot(residuals, outside @ residuals)
         span = sum(field.posterior.gap_parts(point).values())
@@ -105,7 +105,7 @@ def test_corollary_10_bounds_what_a_clique_set_brings(edge_kernel):
     theta = without.minimiser()
     both = small_field([node, edge], CHAINS)
     extended = np.concatenate([theta, np.zeros(both.size - without.size)])
-    point = both.posterior.at(extended)
+    point = both.posterior.make_point(extended)
     np.testing.assert_allclose(point.value, without.value(theta), rtol=1e-12)
     parts = both.posterior.gap_parts(point)
     assert parts["node"] < 1e-20

@@ -74,8 +74,8 @@ def test_equations_26_and_27_replicate_the_parameters(fields):
     steps = np.flatnonzero(~tied.chains.is_start)
     np.testing.assert_allclose(theirs.edge[steps], np.repeat(ours.edge, len(steps), axis=0), rtol=1e-12)
     np.testing.assert_allclose(
-        untied.posterior.at(replicated).evaluation.member.marginals(),
-        tied.posterior.at(theta).evaluation.member.marginals(),
+        untied.posterior.make_point(replicated).evaluation.member.marginals(),
+        tied.posterior.make_point(theta).evaluation.member.marginals(),
         rtol=1e-12,
     )
 
@@ -85,14 +85,14 @@ def test_tied_likelihood_derivatives_sum_over_the_untied_ones(fields):
     untied, tied = fields
     matrix = replication(untied, tied)
     theta = tied.random_theta()
-    point = untied.posterior.at(matrix @ theta)
+    point = untied.posterior.make_point(matrix @ theta)
     likelihood = point.gradient - untied.precision * point.theta
-    ours = tied.posterior.at(theta).gradient - tied.precision * theta
+    ours = tied.posterior.make_point(theta).gradient - tied.precision * theta
     np.testing.assert_allclose(matrix.T @ likelihood, ours, rtol=1e-10, atol=1e-12)
     direction = tied.random_theta(2)
     product, _ = untied.posterior.hessian_product(point, matrix @ direction)
     product -= untied.precision * (matrix @ direction)
-    mine, _ = tied.posterior.hessian_product(tied.posterior.at(theta), direction)
+    mine, _ = tied.posterior.hessian_product(tied.posterior.make_point(theta), direction)
     mine -= tied.precision * direction
     np.testing.assert_allclose(matrix.T @ product, mine, rtol=1e-10, atol=1e-12)
 
@@ -104,8 +104,8 @@ def test_one_prior_per_set_is_the_literal_reading_with_another_variance(fields):
     literal = untied.value(replication(untied, tied) @ theta)
     counts = {"node": LENGTH, "edge": LENGTH - 1}
     rescaled = tied_field(untied.chains, N_LABELS, 0.8 / counts["node"], 0.5 / counts["edge"])
-    np.testing.assert_allclose(literal, rescaled.posterior.at(theta).value, rtol=1e-12)
-    assert literal > tied.posterior.at(theta).value + 0.1
+    np.testing.assert_allclose(literal, rescaled.posterior.make_point(theta).value, rtol=1e-12)
+    assert literal > tied.posterior.make_point(theta).value + 0.1
 
 
 def test_the_prior_does_not_grow_with_the_data():

@@ -44,7 +44,7 @@ def single_likelihood(labels, n_labels, weights):
 
 def mode(posterior):
     """The minimiser, to rounding."""
-    return posterior.at(minimize(posterior, NewtonCG(), tol=1e-14, max_iter=200).theta)
+    return posterior.make_point(minimize(posterior, NewtonCG(), tol=1e-14, max_iter=200).theta)
 
 
 def derivative(function, at, direction, step):

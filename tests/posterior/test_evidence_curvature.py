@@ -11,10 +11,10 @@ from kernelfields.objective import LogPosterior
 from kernelfields.objective.curvature import (
     BlockedChains,
     _slopes_one_by_one,
+    are_pairs_cheaper,
+    has_blocked_passes,
     likelihood_hessian,
-    pairs_are_cheap,
     trace_slopes,
-    works_in_blocks,
 )
 from tests.samples import chain_sample, designs_on
 
@@ -41,7 +41,7 @@ def point_of(cliques, *, constraints=None, n_jobs=1, edge_kernel=False):
     masks = resolve_constraints(constraints, np.arange(4))
     sample = chain_sample(chains, 4, masks=masks, workers=Workers(n_jobs))
     posterior = LogPosterior(sample.datafit(designs_on(sample, cliques)))
-    return posterior.at(random.normal(size=posterior.size))
+    return posterior.make_point(random.normal(size=posterior.size))
 
 
 def by_single_products(point):
@@ -67,7 +67,7 @@ def half_trace(point, roots, signs, potentials):
 @pytest.mark.parametrize("from_pairs", [False, True])
 def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs, from_pairs):
     point = point_of(FIELDS[name], n_jobs=n_jobs)
-    assert works_in_blocks(point.posterior)
+    assert has_blocked_passes(point.posterior)
     expected, chains = by_single_products(point), BlockedChains(point)
     chains.from_pairs = from_pairs
     np.testing.assert_allclose(chains.hessian(), expected, atol=1e-12 * np.abs(expected).max())
@@ -102,20 +102,20 @@ def test_slopes_in_blocks_are_those_of_single_products(name):
 @pytest.mark.parametrize("edge_kernel", [False, True])
 def test_slopes_are_derivatives_of_the_trace(edge_kernel):
     point = point_of(FIELDS["one kernel"], edge_kernel=edge_kernel)
-    assert works_in_blocks(point.posterior) != edge_kernel
+    assert has_blocked_passes(point.posterior) != edge_kernel
     random = np.random.default_rng(2)
     roots, signs = random.normal(size=(4, point.posterior.size)), np.array([1.0, 1.0, -1.0, 1.0])
     slopes = trace_slopes(point, roots, signs, [])
     move = point.posterior.potentials(random.normal(size=point.posterior.size))
-    ahead, behind = (half_trace(point, roots, signs, point.potentials.moved(h, move)) for h in (1e-5, -1e-5))
+    ahead, behind = (half_trace(point, roots, signs, point.potentials.plus(h, move)) for h in (1e-5, -1e-5))
     assert slopes.potentials.dot(move) == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
 
 
 def test_short_chains_are_taken_in_pairs_unless_factors_leave_few_labels():
     chains = BlockedChains(point_of(FIELDS["one kernel"]))
     assert chains.from_pairs  # 7 chains of at most nine positions, four labels
-    assert not pairs_are_cheap(np.array([30] * 10), 10, [10])
-    assert pairs_are_cheap(np.array([100] + [4] * 50_000), 26, [25])
-    assert not pairs_are_cheap(np.array([2000] + [4] * 50_000), 26, [25]), "one sequence would take 21 GB"
+    assert not are_pairs_cheaper(np.array([30] * 10), 10, [10])
+    assert are_pairs_cheaper(np.array([100] + [4] * 50_000), 26, [25])
+    assert not are_pairs_cheaper(np.array([2000] + [4] * 50_000), 26, [25]), "one sequence would take 21 GB"
     few = [NodeCliques("linear", label_kernel=np.ones((4, 4))), EdgeCliques()]
     assert not BlockedChains(point_of(few)).from_pairs

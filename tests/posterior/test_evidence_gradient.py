@@ -13,9 +13,9 @@ from kernelfields.posterior.evidence.problem import (
     KnownMode,
     _transfer_coefficients,
     evidence_gradient,
-    kernel_parameters_of,
+    list_kernel_parameters,
+    list_prior_variances,
     truncate_design,
-    variances_of,
 )
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.posterior.laplace.laplace import EXACT_MODE
@@ -27,7 +27,7 @@ PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}
 def problem_on(data, cliques, spec, **settings):
     sample = Threads().place(data, spec, SampleSettings(**PRECISE))
     designs = designs_on(sample, cliques)
-    parameters = variances_of(designs) + kernel_parameters_of(designs)
+    parameters = list_prior_variances(designs) + list_kernel_parameters(designs)
     problem = EvidenceProblem(designs, parameters, sample, EvidenceSearch(**settings), 0, EXACT_MODE)
     return problem, np.log([parameter.value for parameter in parameters])
 
@@ -146,7 +146,7 @@ def test_large_fields_estimate_the_gradient_by_probes():
 
     def by_probes(count):
         roots, signs = laplace.signed_roots(np.random.default_rng(0), all_up_to=0, probes=count)
-        designs = problem.designs_at(logs)
+        designs = problem.make_designs(logs)
         return evidence_gradient(laplace, roots, signs, designs, problem.parameters, logs, problem._inputs_of)
 
     # As many orthogonal probes as there are coefficients are exact; half of them come close.
@@ -169,11 +169,11 @@ def test_a_mode_is_carried_to_other_pivots():
         EXACT_MODE,
     )
     alone = other.laplace(logs).evidence.value
-    other.continue_from(KnownMode(problem.designs, known.posterior.blocks.expanded(known.mode), known.curvature))
+    other.restart_search(KnownMode(problem.designs, known.posterior.blocks.expand(known.mode), known.curvature))
     assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
     assert [design.term.subspace.rank for design in other.designs] == [6, 1]
     # The function to begin with has the values of the old one at the pivots that are left.
-    old, new = known.posterior.blocks.expanded(known.mode)[0], other.designs_at(logs)[0].term.subspace
+    old, new = known.posterior.blocks.expand(known.mode)[0], other.make_designs(logs)[0].term.subspace
     carried = _transfer_coefficients(problem.designs[0].term.subspace, old, new)
     expected = problem.designs[0].term.subspace.apply(new.pivots, old)
     np.testing.assert_allclose(new.apply(new.pivots, carried), expected, atol=1e-8)

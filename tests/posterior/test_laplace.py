@@ -7,13 +7,15 @@ from small_laplace_fields import chain_posterior, derivative, mode, single_likel
 from kernelfields.objective import Datafit, LogPosterior
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.posterior.laplace import laplace as laplace_module
-from kernelfields.posterior.laplace.laplace import Laplace, mode_of
+from kernelfields.posterior.laplace.laplace import Laplace, find_mode
 from tests.samples import design_of
 
 
 def dense_hessian(posterior, theta, step=1e-5):
     """The Hessian of the objective by central differences of its gradient."""
-    columns = [derivative(lambda at: posterior.at(at).gradient, theta, unit, step) for unit in np.eye(len(theta))]
+    columns = [
+        derivative(lambda at: posterior.make_point(at).gradient, theta, unit, step) for unit in np.eye(len(theta))
+    ]
     return np.array(columns)
 
 
@@ -22,7 +24,7 @@ def test_the_hessian_is_that_of_finite_differences(build):
     posterior = build()
     theta = np.random.default_rng(1).normal(size=posterior.size)
     expected = dense_hessian(posterior, theta) - np.diag(posterior.prior_precision)
-    np.testing.assert_allclose(likelihood_hessian(posterior.at(theta)), expected, atol=1e-7)
+    np.testing.assert_allclose(likelihood_hessian(posterior.make_point(theta)), expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("build", [chain_posterior, single_posterior])
@@ -103,7 +105,7 @@ def test_the_rise_of_draws_is_one_near_a_gaussian_and_large_where_the_posterior_
         posterior = chain_posterior(variance=variance)
         found = Laplace(mode(posterior), method="exact")
         draws = found.sample(20, np.random.default_rng(0))
-        expected = sum(posterior.at(theta).value - found.point.value for theta in draws) / sum(
+        expected = sum(posterior.make_point(theta).value - found.point.value for theta in draws) / sum(
             0.5 * np.square(np.linalg.solve(found.root.T, theta - found.mode)).sum() for theta in draws
         )
         rises.append(found.rise(draws))
@@ -128,7 +130,7 @@ def test_what_cannot_be_is_refused():
         _ = Laplace(point, method="lanczos").root
     posterior = single_posterior(variance=np.inf)
     with pytest.raises(ValueError, match="needs a Gaussian prior on every coefficient"):
-        Laplace(posterior.at(np.zeros(posterior.size)))
+        Laplace(posterior.make_point(np.zeros(posterior.size)))
 
 
 @pytest.mark.parametrize("variance", [1e15, 1e17, 1e22])
@@ -156,5 +158,5 @@ def test_a_hessian_that_is_not_finite_is_refused(monkeypatch):
 def test_the_mode_is_found_without_a_factor_as_well():
     """From a curvature that has none: the prior alone guides the steps, and the mode is the same."""
     posterior = chain_posterior()
-    found = mode_of(posterior, None, "exact", curvature=-np.eye(posterior.size) * 1e9)
+    found = find_mode(posterior, None, "exact", curvature=-np.eye(posterior.size) * 1e9)
     np.testing.assert_allclose(found.theta, mode(posterior).theta, atol=1e-9)

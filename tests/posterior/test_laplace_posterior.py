@@ -251,12 +251,12 @@ def test_posteriors_of_a_retired_setting_are_refused():
     X, y = labelled_sequences(n_sequences=8, seed=2)
     crf = ChainCRF("rbf", prior_variance=0.5, rank=10, random_state=0).fit(X, y)
     crf.laplace(X, y, random_state=0)
-    document = crf.to_document()
+    document = crf._to_document()
     for kept in ({}, {"beyond_basis": True}):
-        loaded = ChainCRF.from_document({**document, "laplace": {**document["laplace"], **kept}})
+        loaded = ChainCRF._from_document({**document, "laplace": {**document["laplace"], **kept}})
         np.testing.assert_array_equal(loaded.predict_variances(X)[0], crf.predict_variances(X)[0])
     with pytest.raises(ValueError, match=r"beyond_basis=False, which is gone: fit, and call laplace\(X, y\) again"):
-        ChainCRF.from_document({**document, "laplace": {**document["laplace"], "beyond_basis": False}})
+        ChainCRF._from_document({**document, "laplace": {**document["laplace"], "beyond_basis": False}})
 
 
 def test_other_data_than_those_of_the_fit_are_refused():

@@ -76,7 +76,9 @@ def test_several_labels_have_the_temperature_of_the_best_against_the_others():
     p = crf.predict_proba(new)
     best = p.argmax(axis=1)
     odds = np.take_along_axis(scores, np.broadcast_to(best[None, :, None], (30, len(new), 1)), axis=2) - scores
-    free = crf.laplace_.outside(0, crf.field_.terms[0], crf.structure.read(new), crf.basis_["node"].features(new))
+    free = crf.laplace_.outside_deviation(
+        0, crf.field_.terms[0], crf.structure.read(new), crf.basis_["node"].features(new)
+    )
     # Two labels each have the prior variance, less their covariance: twice it, under a centred label kernel too.
     variances = np.var(odds, axis=0, ddof=1) + 2.0 * np.square(free)[:, None]
     others = np.where(np.arange(3) == best[:, None], 0.0, p)

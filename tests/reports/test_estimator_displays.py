@@ -31,8 +31,8 @@ def words_field():
 def test_a_fitted_field_is_the_box_of_scikit_learn_with_one_line_and_the_rest_folded(words_field):
     bundle = words_field._repr_mimebundle_()
     summary = words_field.summary()
-    assert bundle["text/html"].endswith(summary.folded())
-    page = ParsedPage(summary.folded())
+    assert bundle["text/html"].endswith(summary.fold())
+    page = ParsedPage(summary.fold())
     page.assert_harmless()
     near = f"within {100 * words_field.certificate_.relative_gap:.2g} % of the best fit"
     assert f"4 labels, 5 features, {near}" in page.text
@@ -80,7 +80,7 @@ def test_a_field_inside_a_pipeline_keeps_the_diagram(words_field):
 def test_transitions_that_depend_on_inputs_have_no_map():
     X, y = arrays()
     field = ChainCRF("linear", edges=EdgeCliques("linear"), tol=1e-2, n_jobs=1).fit(X, y)
-    page = ParsedPage(field.summary().folded())
+    page = ParsedPage(field.summary().fold())
     assert "svg" not in {tag for tag, _ in page.tags}
 
 

@@ -2,6 +2,11 @@
 
 import io
 import math
+import re
+import sys
+import time
+from functools import partial
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -9,8 +14,10 @@ import pytest
 from rich.console import Console
 
 from kernelfields import ChainCRF
+from kernelfields.estimators import observers
+from kernelfields.numerics.user_warnings import is_watched
 from kernelfields.reports import progress
-from kernelfields.reports.progress import FitProgress, describe, estimate_seconds_left, in_words
+from kernelfields.reports.progress import FitProgress, LateLine, describe, estimate_seconds_left, in_words
 from kernelfields.solvers import Iteration
 
 
@@ -134,11 +141,11 @@ def test_flatness_takes_the_place_of_the_gap_where_there_is_no_bound():
 def test_steps_are_counted_and_nothing_chosen_is_no_step(chooses, expected):
     text = io.StringIO()
     with FitProgress(console=Console(file=text, width=80, color_system=None), after=1) as watcher:
-        watcher.choosing()
+        watcher.begin_choice()
         if chooses:
             watcher.announce("trying")
-        watcher.fitting()
-    watcher.following("writing")
+        watcher.begin_fit()
+    watcher.begin_step("writing")
     assert text.getvalue().splitlines() == expected
 
 
@@ -200,3 +207,128 @@ def test_a_bound_once_proved_stays_proved_while_the_basis_grows(capsys):
     certificate = field.rkhs_certificate_
     assert (history[-1].value, history[-1].lower_bound) == (certificate.value, certificate.lower_bound)
     assert len(rows) == len(history)
+
+
+# ---- one line of a fit that was asked for nothing
+
+
+class Screen(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self):
+        return True
+
+    def lines(self):
+        """Return the lines as they stand on the screen one after the other."""
+        return [line.rstrip() for line in re.split(r"[\r\n]+", self.getvalue()) if line.strip()]
+
+
+def a_few_sequences():
+    """Return sequences whose labels follow their inputs, with noise."""
+    random = np.random.default_rng(1)
+    X = [random.normal(size=(6, 3)) for _ in range(20)]
+    return X, [(x[:, 0] + random.normal(size=6) > 0).astype(int) for x in X]
+
+
+def begin_session(monkeypatch):
+    """Make this process a session at a prompt of Python, and return its terminal."""
+    screen = Screen()
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    return screen
+
+
+def test_a_late_line_shows_the_last_message_over_the_one_before():
+    screen = Screen()
+    with LateLine(screen, after=0.0, every=0.01) as line:
+        watcher = FitProgress(line=line)
+        for message in ("choosing a basis among many candidates", "fitting"):
+            watcher.announce(message)
+            while message not in screen.getvalue():
+                time.sleep(0.001)
+    *_, fitting, last = screen.lines()
+    assert re.fullmatch(r"\d+ s: fitting", fitting)
+    assert re.fullmatch(r"done after \d+ s", last)
+    assert screen.getvalue().count("\n") == 1
+    # What the longer line had more is gone.
+    pieces = screen.getvalue().split("\r")
+    longer, after = next(pair for pair in pairwise(pieces) if pair[1].rstrip().endswith(" s: fitting"))
+    assert len(after) == len(longer)
+
+
+def test_a_job_that_ends_early_writes_nothing():
+    screen = Screen()
+    with LateLine(screen, after=60.0) as line:
+        line.write("fitting\n")
+    assert screen.getvalue() == ""
+
+
+def test_a_late_line_says_that_a_job_was_stopped():
+    screen = Screen()
+
+    def interrupted():
+        while not screen.getvalue():
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), LateLine(screen, after=0.0):
+        interrupted()
+    assert screen.lines()[-1].startswith("stopped after")
+
+
+def test_a_long_fit_at_a_prompt_has_one_line(monkeypatch):
+    prompt = begin_session(monkeypatch)
+    monkeypatch.setattr(observers, "LateLine", partial(LateLine, after=0.0, every=0.001))
+    X, y = a_few_sequences()
+
+    def wait(iteration):
+        """Wait until the line has come to the first iteration."""
+        while iteration.iteration == 1 and "iteration 0, " not in prompt.getvalue():
+            time.sleep(0.001)
+
+    ChainCRF("linear", prior_variance=1.0, solver="lbfgs", tol=1e-9, callbacks=[wait]).fit(X, y)
+    assert prompt.getvalue().count("\n") == 1
+    assert any(re.fullmatch(r"\d+ s: iteration 0, .*", line) for line in prompt.lines())
+    assert prompt.lines()[-1].startswith("done after")
+
+
+def test_a_late_line_has_the_estimate_of_the_fit(monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    screen = Screen()
+    with FitProgress(line=LateLine(screen, after=0.0, every=0.001)) as watcher:
+        for iteration in halving(9):
+            watcher(iteration)
+        while "24 s left" not in screen.getvalue():
+            time.sleep(0.001)
+    assert any("within 0.39 % of the best fit, about 24 s left" in line for line in screen.lines())
+
+
+@pytest.mark.parametrize("settings", [{}, {"verbose": 0}])
+def test_short_fits_and_those_told_to_be_silent_have_no_line(settings, monkeypatch):
+    prompt = begin_session(monkeypatch)
+    if settings:
+        monkeypatch.setattr(observers, "LateLine", partial(LateLine, after=0.0, every=0.001))
+    X, y = a_few_sequences()
+    ChainCRF("linear", prior_variance=1.0, **settings).fit(X, y)
+    assert prompt.getvalue() == ""
+
+
+def test_sessions_are_watched_at_a_prompt_or_in_a_notebook_and_scripts_are_not(monkeypatch):
+    begin_session(monkeypatch)
+    assert is_watched()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not is_watched()
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    monkeypatch.setattr(sys, "stderr", notebook())
+    assert is_watched()
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not is_watched()
+    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.delattr(sys, "ps1")
+    assert not is_watched()
+
+
+@pytest.mark.parametrize("verbose", [-1, 0.5, "loud", None])
+def test_a_level_of_messages_is_a_whole_number(verbose):
+    with pytest.raises(ValueError, match="verbose must be a whole number of at least 0 or a truth value"):
+        ChainCRF(verbose=verbose).fit([[[0.0]]], [["a"]])

@@ -1,6 +1,7 @@
 """Labelled sequences: coloured by label, probabilities on hover, mistakes told without colour, words escaped."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -176,3 +177,47 @@ def test_adjacent_entities_are_not_joined():
     chords = LabelledSequence(["B-flat", "B-flat"], np.ones((2, 1)), ["B-flat"])
     (table,) = chords.parts()
     assert [row[0] for row in table.rows] == ["0 to 1"]
+
+
+# ---- entities
+
+
+def entity_items(labels, classes, truth=None):
+    """Return the classes and the written label of each word on a page."""
+    marginals = np.eye(len(classes))[[classes.index(label) for label in labels]]
+    words = [f"w{t}" for t in range(len(labels))]
+    html = LabelledSequence(labels, marginals, classes, words, truth)._repr_html_()
+    found = re.findall(r"<li([^>]*)>.*?<small>(.*?)</small>", html, re.DOTALL)
+    written = [re.sub("<[^>]*>", "", label).replace("\u00a0", "") for _, label in found]
+    return [
+        (set((re.search('class="([^"]*)"', tag) or [0, ""])[1].split()), label)
+        for (tag, _), label in zip(found, written, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "written", "joined"),
+    [
+        ("B-PER I-PER O B-PER B-PER", ["PER", "", "", "PER", "PER"], [1]),
+        ("I-PER I-PER O B-PER I-LOC", ["PER", "", "", "PER", "LOC"], [1]),
+        ("B-PER E-PER S-PER O B-LOC", ["PER", "", "PER", "", "LOC"], [1]),
+        ("U-PER B-PER I-PER L-PER O", ["PER", "PER", "", "", ""], [2, 3]),
+    ],
+)
+def test_words_of_an_entity_stand_together_with_its_type_once(labels, written, joined):
+    labels = labels.split()
+    items = entity_items(labels, sorted({*labels, "O"}))
+    assert [label for _, label in items] == written
+    assert [t for t, (kinds, _) in enumerate(items) if "kf-joins" in kinds] == joined
+    assert [t for t, (kinds, _) in enumerate(items) if "kf-goes-on" in kinds] == [t - 1 for t in joined]
+
+
+def test_wrong_labels_of_entities_are_written_in_full():
+    items = entity_items(["B-PER", "I-PER"], ["B-PER", "I-PER", "O"], truth=["B-PER", "O"])
+    assert [label for _, label in items] == ["PER", "✗ I-PER"]
+
+
+def test_labels_that_are_no_entities_are_written_at_every_word():
+    items = entity_items(["B-flat", "I-beam", "noise"], ["B-flat", "I-beam", "noise"])
+    assert [label for _, label in items] == ["B-flat", "I-beam", "noise"]
+    assert not any(kinds for kinds, _ in items)

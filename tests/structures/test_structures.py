@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
-from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.numerics.parameters import declares_parameters
 from kernelfields.structures.chains import ChainStructure
 
@@ -43,8 +43,8 @@ def test_a_structure_cannot_be_changed(fields):
 def test_the_family_of_labellings_is_described_and_read_back(fields):
     for field in fields:
         structure = field.structure
-        classes = structure.rebuilt_classes(structure.described_classes())
-        spec, rebuilt = structure.spec, structure.rebuilt_spec(structure.describe(), classes)
+        classes = structure.rebuild_classes(structure.describe_classes())
+        spec, rebuilt = structure.spec, structure.rebuild_spec(structure.describe(), classes)
         names = ("kind", "n_labels", "max_duration", "repeats", "n_names", "pairs")
         assert [getattr(spec, name) for name in names] == [getattr(rebuilt, name) for name in names]
         assert np.array_equal(spec.step_penalties, rebuilt.step_penalties)
@@ -62,7 +62,7 @@ def test_data_are_read_as_in_the_fit_before_and_after_it(fields):
 def test_a_new_label_gives_another_structure_and_leaves_the_old_one():
     crf = ChainCRF("rbf", constraints=[("sun", "rain")], **SETTINGS).fit(X, [["sun"] * 4, ["rain", "rain", "sun"]])
     before = crf.structure
-    grown = before.extended(np.array(["fog", "rain", "sun"]))
+    grown = before.with_classes(np.array(["fog", "rain", "sun"]))
     assert before.classes.tolist() == ["rain", "sun"]
     assert (before.spec.n_labels, grown.spec.n_labels) == (2, 3)
     barred = grown.spec.step_penalties
@@ -72,7 +72,7 @@ def test_a_new_label_gives_another_structure_and_leaves_the_old_one():
 
 def test_items_are_spread_over_folds_by_labels_that_are_known(fields):
     ring = fields[1]
-    training = ring.fit_state(X, [["sun", None, "rain", "rain"], Y[1]], None, NoProgress())
+    training = prepare_fit(ring, X, [["sun", None, "rain", "rain"], Y[1]], None)
     assert [own.tolist() for own in ring.structure.item_labels(training, None)] == [[1, 0, 0], [0, 0, 1]]
 
 

@@ -61,7 +61,9 @@ def test_answers_have_the_form_of_the_field_and_are_distributions(name, method):
         for own, before in zip(found, plain, strict=True):
             np.testing.assert_allclose(np.sum(own, axis=-1), 1.0)
             np.testing.assert_allclose(own, rows(np.atleast_2d(before)).reshape(before.shape))
-    if hasattr(field, "predict_proba"):
+    if isinstance(field, ChainCRF | SegmentCRF | GraphCRF):
+        assert same(model.predict_proba(held), model.predict_marginals(held))
+    elif hasattr(field, "predict_proba"):
         chances = model.predict_proba(held)
         assert chances.shape == field.predict_proba(held).shape
         if name == "several":
@@ -187,7 +189,7 @@ def test_the_face_of_sklearn_crfsuite_keeps_its_form():
 def test_what_follows_from_whole_labellings_is_refused(name):
     model = calibrate(ChainCRF(**LINEAR).fit(X, Y), HELD, LABELS)
     assert not hasattr(model, name)
-    with pytest.raises(AttributeError, match=f"CalibratedField has no {name}: it is of whole labellings as estimator_"):
+    with pytest.raises(AttributeError, match=f"CalibratedField has no {name}: it concerns whole labellings"):
         getattr(model, name)
 
 
@@ -205,7 +207,7 @@ def test_bad_questions_are_refused_in_one_line():
         model.predict_marginals(NEW, uncertainty=True)
     with pytest.raises(ValueError, match="y is None: calibration needs labels"):
         calibrate(field, HELD, None)
-    with pytest.raises(AttributeError, match="ChainCRF has no predict_proba: predict_marginals"):
-        model.predict_proba(NEW)
+    with pytest.raises(AttributeError, match="ChainCRF has no predict_log_proba: take the logarithm"):
+        model.predict_log_proba(NEW)
     with pytest.raises(NotFittedError):
         model.around(ChainCRF()).predict_marginals(NEW)

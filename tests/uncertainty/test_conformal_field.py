@@ -8,18 +8,22 @@ import pytest
 from scipy.stats import beta
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import kernelfields
 from kernelfields import (
     ChainCRF,
     ConformalField,
+    FieldSearchCV,
     FrameCRF,
     GraphCRF,
     KernelClassifier,
     MultiLabelCRF,
     SegmentCRF,
+    Sequencewise,
     WindowFeatures,
 )
+from kernelfields.compat import CRF
 from kernelfields.uncertainty import calibrate
 from kernelfields.uncertainty.conformal import event_threshold, least_items, score_quantile
 
@@ -387,3 +391,54 @@ def test_bad_input(crf):
     loopy = GraphCRF(**LINEAR, inference="loopy").fit(*graphs(20, 0))
     with pytest.raises(ValueError, match="needs exact inference"):
         ConformalField(loopy, target="labellings").conformalize(*graphs(20, 1))
+
+
+def cut_arrays(X, y):
+    """Return data as one long array and as a padded one, each with its labels and lengths."""
+    lengths = [len(x) for x in X]
+    padded, labels = np.zeros((len(X), max(lengths), 3)), np.full((len(X), max(lengths)), "O", dtype="U3")
+    for row, (x, own) in enumerate(zip(X, y, strict=True)):
+        padded[row, : len(x)], labels[row, : len(x)] = x, own
+    return {"long": (np.concatenate(X), np.concatenate(y), lengths), "padded": (padded, labels, lengths)}
+
+
+@pytest.mark.parametrize("form", ["long", "padded"])
+@pytest.mark.parametrize("wrap", ["field", "pipeline", "search"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"cv": 3, "random_state": 0}, {"target": "labellings", "confidence_level": 0.4}]
+)
+def test_sequences_of_one_array_have_the_sets_of_their_list(settings, wrap, form):
+    estimator = {
+        "field": ChainCRF(**LINEAR),
+        "pipeline": make_pipeline(Sequencewise(StandardScaler()), ChainCRF(**LINEAR)),
+        "search": FieldSearchCV(ChainCRF(**LINEAR), prior_variances=[1.0], cv=2, random_state=0),
+    }[wrap]
+    parts = [draw(60, 0), draw(60, 1), draw(40, 2)]
+    listed, cut = ConformalField(estimator, **settings), ConformalField(estimator, **settings)
+    arrays = [cut_arrays(*part)[form] for part in parts]
+    listed.fit(*parts[0])
+    cut.fit(*arrays[0][:2], lengths=arrays[0][2])
+    if "cv" not in settings:
+        listed.conformalize(*parts[1])
+        cut.conformalize(*arrays[1][:2], lengths=arrays[1][2])
+    assert cut.thresholds_ == pytest.approx(listed.thresholds_, abs=1e-12)
+    X, y, lengths = arrays[2]
+    if settings.get("target") == "labellings":
+        for own, other in zip(cut.predict_set(X, lengths=lengths), listed.predict_set(parts[2][0]), strict=True):
+            assert [row.tolist() for row, _ in own.labellings] == [row.tolist() for row, _ in other.labellings]
+    else:
+        assert cut.predict_set(X, lengths=lengths) == listed.predict_set(parts[2][0])
+    found, expected = cut.coverage(X, y, lengths=lengths), listed.coverage(*parts[2])
+    assert (found.coverage, found.size) == pytest.approx((expected.coverage, expected.size), abs=1e-12)
+
+
+def test_lengths_are_refused_where_items_are_no_sequences_of_one_array(crf):
+    X, y, lengths = cut_arrays(*draw(20, 3))["long"]
+    with pytest.raises(TypeError, match=r"items are samples here: leave it out"):
+        ConformalField(KernelClassifier(**LINEAR)).fit(X, y, lengths=lengths)
+    with pytest.raises(TypeError, match=r"one array, which FrameCRF does not take: leave it out"):
+        ConformalField(FrameCRF(ChainCRF(**LINEAR))).fit(X, y, lengths=lengths)
+    with pytest.raises(TypeError, match=r"one array, which CRF does not take: leave it out"):
+        ConformalField(CRF()).fit(X, y, lengths=lengths)
+    with pytest.raises(ValueError, match=r"lengths add up to 3, but there are"):
+        ConformalField(crf).conformalize(X, y, lengths=[1, 2])

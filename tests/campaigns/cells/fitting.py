@@ -11,8 +11,9 @@ import numpy as np
 
 from kernelfields import SkipCliques
 from kernelfields.engines import Dask, Threads, Torch
-from kernelfields.estimators import Checkpoint, StructureSearch
+from kernelfields.estimators import Checkpoint
 from kernelfields.kernels import RBF, Forest
+from kernelfields.selection import StructureSearch
 from tests.campaigns.cells.data_forms import agree, answers
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Points, Searched, Subject, as_array
@@ -154,11 +155,17 @@ def evidence(s: Subject) -> None:
 @feature(_FITTING, "StructureSearch")
 def learn(s: Subject) -> None:
     """Let a search choose which labels meet."""
-    if s.name == "MultiLabelCRF":
-        model = s.fit(label_graph=StructureSearch())
+    candidates = None if s.name == "MultiLabelCRF" else [SkipCliques(lag=2)]
+    around = s.make()
+    if s.name == "FrameCRF":
+        around.estimator = StructureSearch(around.estimator, candidates)
     else:
-        model = s.fit(cliques=StructureSearch([SkipCliques(lag=2)]))
-    check(s.field(model).structure_path_ is not None, "no path")
+        around = StructureSearch(around, candidates)
+    model = s.fit_to(around, s.pack(s.items), [item.labels for item in s.items], {})
+    search = s.field(model)
+    own = search.best_params_.get("cliques", search.best_params_.get("label_graph"))
+    check(len(search.structure_path_.steps) > 0, "no path")
+    check(search.best_estimator_.get_params()[next(iter(search.best_params_))] is own, "another structure")
     sums = [table.sum(axis=-1) for table in s.marginals(model)]
     close(np.concatenate(sums), np.ones(sum(map(len, sums))), words="sums")
 

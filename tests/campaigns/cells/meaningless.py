@@ -132,7 +132,7 @@ _enter(
     _WHOLE,
     "hidden states are always fitted by L-BFGS from a first guess",
 )
-_enter(_PRODUCTION, _WHOLE, "readers in production label positions, not whole sequences")
+_enter(_PRODUCTION, _WHOLE, "these label positions; load_sequence_classifier reads classes of whole sequences")
 
 # ---- graphs
 _enter(("stream",), _GRAPHS, "the nodes of a graph have no order")

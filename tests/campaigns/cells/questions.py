@@ -73,6 +73,15 @@ def nbest(s: Subject) -> None:
         close([log for _, log in ranked], [log for _, log in expected], words="log-probabilities")
         for (labels, _), (numbers, _) in zip(ranked, expected, strict=True):
             same(s.numbers(np.atleast_1d(np.asarray(labels)).tolist()), numbers.tolist())
+    accepted = s.model.predict_nbest(s.X_new, 2, where=lambda labels: _is_odd(s.numbers(np.ravel(labels).tolist())))
+    for item, ranked in zip(s.new, accepted, strict=True):
+        every = s.law(s.model, item).ranked(10**6)
+        expected = [log for numbers, log in every if _is_odd(numbers.ravel().tolist())][:2]
+        close([log for _, log in ranked], expected, words="log-probabilities of those that are accepted")
+
+
+def _is_odd(numbers: list[int]) -> bool:
+    return sum(numbers) % 2 == 1
 
 
 @feature(_QUESTIONS, "predict_entities")

@@ -115,7 +115,7 @@ class Asked:
             return
         found = model.log_likelihood(self.X, drawn.known_of(entries), per_item=True, **self.settings)
         for whole, own, part in zip(self.wholes, found, logs, strict=True):
-            right = whole.given(part).log_partition - whole.log_partition
+            right = whole.condition(part).log_partition - whole.log_partition
             self.tally.near("log-likelihood of a part" + self.told, own, right, self.near)
 
     def draws(self, random: np.random.Generator) -> None:
@@ -161,7 +161,7 @@ def check_answers(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Ge
         own, part = drawn._hidden(random, drawn.truth(random, item), drawn.n_labels)
         entries.append(own)
         logs.append(part)
-    given = [whole.given(part) for whole, part in zip(wholes, logs, strict=True)]
+    given = [whole.condition(part) for whole, part in zip(wholes, logs, strict=True)]
     known = drawn.known_of(entries)
     Asked(tally, drawn, drawn.new, known, given).all(random)
     with tally.asking("score"):

@@ -443,7 +443,7 @@ class Chain(Drawn):
     def listed_labellings(self, group: str) -> np.ndarray | None:
         terms = self.fitted.field_.terms
         far = [term for term in terms if term.group not in (None, "edge")]
-        automaton = not self.ring and all(str(term.group).startswith("order") and term.tied_everywhere for term in far)
+        automaton = not self.ring and all(str(term.group).startswith("order") and term.is_constant for term in far)
         supports = [term.support for term in terms if term.group == group]
         if not automaton or any(support.listing is None for support in supports):
             return None

@@ -1,7 +1,8 @@
 """Entities of sequences, and prediction sets of all targets, compared with enumeration.
 
-An entity is read off labels here once more: by the scheme "bio" where all labels are of it, else a run of one label
-other than "O"; of segments it is a segment. Its probability is that of all labellings that have it.
+An entity is read off labels here once more: by the scheme "bio" where labels are of it, with strays outside of all
+entities, else a run of one label other than "O"; of segments it is a segment. Its probability is that of all labellings
+that have it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields import ConformalField
+from kernelfields.data.label_notations import recognize_scheme
 from tests.campaigns.fields.answers import Asked
 from tests.campaigns.fields.drawn import Drawn
 from tests.campaigns.fields.structures import Segments
@@ -41,7 +43,10 @@ def spans_of(labels: Sequence, scheme: bool) -> list[Span]:
 
 def drawn_spans(drawn: Drawn, labels: Sequence[int] | np.ndarray) -> list[Span]:
     """Return the entities that labels of a field, given by numbers, write."""
-    return spans_of([drawn.classes[label] for label in labels], set(drawn.classes) <= {"B-X", "I-X", "O"})
+    scheme = recognize_scheme(list(drawn.classes))
+    strays = () if scheme is None or scheme.notation is None else scheme.notation.strays
+    names = (drawn.classes[label] for label in labels)
+    return spans_of(["O" if name in strays else name for name in names], scheme is not None)
 
 
 def spans_by_row(drawn: Drawn, whole: Enumerated) -> list[list[Span]]:
@@ -66,7 +71,7 @@ def entities(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Generat
     check_entities(asked, random)
     hidden = [drawn._hidden(random, drawn.truth(random, item), drawn.n_labels) for item in drawn.new]
     entries, logs = zip(*hidden, strict=True)
-    given = [whole.given(part) for whole, part in zip(asked.wholes, logs, strict=True)]
+    given = [whole.condition(part) for whole, part in zip(asked.wholes, logs, strict=True)]
     check_entities(Asked(tally, drawn, drawn.new, drawn.known_of(entries), given), random)
     with tally.asking("prediction sets of entities"):
         check_sets(tally, drawn, asked, random, "entities")

@@ -141,7 +141,7 @@ def annotated(tally: Tally, drawn: Annotated, asked: Asked, random: np.random.Ge
     if any((np.array(own) < 0).all() for own in said):
         return
     written = drawn.written(said)
-    given = [whole.given(drawn.messages(own)) for whole, own in zip(asked.wholes, said, strict=True)]
+    given = [whole.condition(drawn.messages(own)) for whole, own in zip(asked.wholes, said, strict=True)]
     for whole, table in zip(given, model.consensus_marginals(asked.X, written), strict=True):
         tally.near("marginals of the consensus", table, whole.marginals, asked.near)
     Asked(tally, drawn, drawn.new, None, given).check_decoded(
@@ -166,7 +166,7 @@ def framed(tally: Tally, drawn: Frames, asked: Asked, random: np.random.Generato
         asked.check_decoded(decode, drawn.numbers_of(parts(model.predict(table, decode=decode))))
     hidden = [drawn._hidden(random, drawn.truth(random, item), drawn.n_labels) for item in drawn.new]
     entries, logs = zip(*hidden, strict=True)
-    given = [whole.given(part) for whole, part in zip(asked.wholes, logs, strict=True)]
+    given = [whole.condition(part) for whole, part in zip(asked.wholes, logs, strict=True)]
     told = drawn.frame(drawn.new, entries)
     for whole, rows in zip(given, parts(model.predict_marginals(told, known="label")), strict=True):
         tally.near("marginals of a table given known labels", rows, whole.marginals, asked.near)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.models.partial import ExpectedShares
 from kernelfields.objective import LogPosterior
 from kernelfields.objective.fused_trials import prefer_fused_passes
 from kernelfields.objective.likelihoods.completion import Completion
-from kernelfields.objective.likelihoods.fused import fused_passes_of
+from kernelfields.objective.likelihoods.fused import choose_fused_passes
 from tests.campaigns.fields.drawn import Drawn, Target
 from tests.campaigns.fields.tally import NEAR, Tally
 from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
@@ -39,7 +39,7 @@ def _observed(whole: Enumerated, target: Target, terms: Sequence[PlainTerm], par
             counts.append(np.reshape(wanted, (len(rows.members), term.n_outcomes)))
             value += float((counts[-1] * term.scores(rows.features, own)).sum())
         return value, counts
-    told = whole.given(target.logs)
+    told = whole.condition(target.logs)
     if target.cuts is not None:
         chosen = np.array([cuts == target.cuts for cuts in whole.cuts or ()])
         told.scores = np.where(chosen, whole.scores, -np.inf)
@@ -100,7 +100,7 @@ class Objective:
             moves = scored(item, np.zeros(len(base)), terms, direction).scores
             responses = [weight * rows for rows in self._responses(whole, moves)]
             if target.soft is None and target.cuts is None:
-                known = whole.given(target.logs)
+                known = whole.condition(target.logs)
                 for rows, less in zip(responses, self._responses(known, moves), strict=True):
                     rows -= weight * less
             found.append((whole, responses))
@@ -114,7 +114,7 @@ def posterior_of(drawn: Drawn) -> LogPosterior:
     """Return the objective of the fit as solvers see it, in the terms that were fitted."""
     model, given = drawn.fitted, drawn.given
     scaled = copy.copy(model).set_params(scale=model.scale_)
-    training = scaled.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
+    training = prepare_fit(scaled, drawn.x_of(drawn.items), given, drawn.weights)
     training.spec = model.field_.spec
     sample = training.place(training.data, [(term.name, term.clique) for term in model.field_.terms])
     datafit = sample.datafit([sample.design(term) for term in model.field_.terms])
@@ -147,22 +147,22 @@ def check_objective(tally: Tally, drawn: Drawn, random: np.random.Generator) -> 
         spread = float(random.choice([0.3, 1.0, 5.0]))
         # Features that no training input has are not fitted: their coefficients are zero.
         parts, direction = (
-            posterior.blocks.expanded(
-                posterior.blocks.compressed([size * random.normal(size=term.coefficients.shape) for term in terms])
+            posterior.blocks.expand(
+                posterior.blocks.compress([size * random.normal(size=term.coefficients.shape) for term in terms])
             )
             for size in (spread, 1.0)
         )
         value, slopes = objective.at(parts)
         scale = spread + abs(value)
-        theta = posterior.blocks.compressed(parts)
+        theta = posterior.blocks.compress(parts)
         for fused in (False, True):
-            if fused and fused_passes_of(posterior.datafit) is None:
+            if fused and choose_fused_passes(posterior.datafit) is None:
                 continue
             if fused:
                 prefer_fused_passes(posterior)
-            point = posterior.at(theta)
+            point = posterior.make_point(theta)
             tally.near("objective", point.value, value, NEAR * scale)
-            tally.near("gradient", point.gradient, posterior.blocks.compressed(slopes), 10 * NEAR * scale)
+            tally.near("gradient", point.gradient, posterior.blocks.compress(slopes), 10 * NEAR * scale)
         # The oracle itself, along one direction.
         step = 1e-5
         ahead, behind = (
@@ -172,6 +172,6 @@ def check_objective(tally: Tally, drawn: Drawn, random: np.random.Generator) -> 
         along = sum(float(np.vdot(slope, move)) for slope, move in zip(slopes, direction, strict=True))
         tally.near("gradient by differences", along, (ahead - behind) / (2 * step), 1e-5 * scale)
         if drawn.criterion is None:
-            product, _ = posterior.hessian_product(point, posterior.blocks.compressed(direction))
-            expected = posterior.blocks.compressed(objective.product(parts, direction))
+            product, _ = posterior.hessian_product(point, posterior.blocks.compress(direction))
+            expected = posterior.blocks.compress(objective.product(parts, direction))
             tally.near("Hessian product", product, expected, 100 * NEAR * scale)

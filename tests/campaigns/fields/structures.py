@@ -61,6 +61,9 @@ class Segments(Drawn):
         self.classes = [names[number] for number in seen]
         truths = [np.searchsorted(seen, own) for own in labels]
         self.longest = int(random.integers(2, 5))
+        self.least = [1] * n_labels
+        if random.random() < 0.3:
+            self.least = random.integers(1, min(3, self.longest) + 1, size=n_labels).tolist()
         self.masks: dict[str, set] = {"edge": set(), "start": set(), "end": set()}
         self._draw_weights(random)
         self._draw_rules(random, truths)
@@ -88,6 +91,7 @@ class Segments(Drawn):
             edges=edges,
             durations=durations,
             max_duration=self.longest,
+            min_duration=self._least_durations(),
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
             allowed=LabelDictionary(0, min_count=1) if self.listing else None,
@@ -143,11 +147,20 @@ class Segments(Drawn):
         """Return the segments of labels that are not written so: runs, cut where a segment may follow its like."""
         cuts, begin = [], 0
         for place in range(1, len(labels) + 1):
-            full = self.repeats and place - begin == self.longest
-            if place == len(labels) or labels[place] != labels[begin] or full:
-                cuts.append((begin, place, int(labels[begin])))
-                begin = place
+            if place < len(labels) and labels[place] == labels[begin]:
+                continue
+            size, step = place - begin, place - begin
+            if self.repeats:
+                step = self.longest if max(self.least) == 1 else -(-size // -(-size // self.longest))
+            ends = [*range(begin + step, place, step), place]
+            cuts += [(a, b, int(labels[begin])) for a, b in pairwise([begin, *ends])]
+            begin = place
         return tuple(cuts)
+
+    def _least_durations(self) -> dict | None:
+        """Return the least duration of the labels that have one."""
+        named = {self.classes[label]: least for label, least in enumerate(self.least) if least > 1}
+        return named or None
 
     def _drawn_cuts(self, random: np.random.Generator, item: np.ndarray, labels: np.ndarray) -> tuple:
         if not self.repeats:
@@ -164,6 +177,8 @@ class Segments(Drawn):
     def _allows(self, cuts: tuple, lists: Sequence[set[int]]) -> bool:
         steps, masks = {(a[2], b[2]) for a, b in pairwise(cuts)}, self.masks
         if steps & masks["edge"] or cuts[0][2] in masks["start"] or cuts[-1][2] in masks["end"]:
+            return False
+        if any(end - begin < self.least[label] for begin, end, label in cuts):
             return False
         return all(label in own for label, own in zip(_positions(cuts), lists, strict=True))
 

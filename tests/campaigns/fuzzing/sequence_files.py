@@ -17,6 +17,7 @@ import scipy.sparse
 from kernelfields.cli.models import build_estimator, reading_options
 from kernelfields.cli.settings import RunSettings, read_settings, settings_text
 from kernelfields.data.readers import InputReader
+from kernelfields.estimators.kept_field import check_parameters
 from kernelfields.formats import Template, read_sequences
 from tests.campaigns.fuzzing.damage import damaged_bytes, damaged_text
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
@@ -193,5 +194,5 @@ def _use_settings(settings: RunSettings) -> None:
     """Make what a training run makes of settings before it reads a file."""
     reading_options(settings, "columns" if settings.format == "auto" else settings.format)
     estimator = build_estimator(settings)
-    estimator.check_parameters()
+    check_parameters(estimator)
     repr(estimator)

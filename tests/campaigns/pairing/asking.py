@@ -128,7 +128,7 @@ def check_law(
                 entries, logs = zip(
                     *(law._hidden(random, law.truth(random, own), law.n_labels) for own in items), strict=True
                 )
-                given = [whole.given(part) for whole, part in zip(wholes, logs, strict=True)]
+                given = [whole.condition(part) for whole, part in zip(wholes, logs, strict=True)]
                 Asked(count, law, items, law.known_of(entries), given).all(random)
         except Unlawful:
             return

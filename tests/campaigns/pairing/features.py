@@ -175,6 +175,7 @@ FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
         lambda plan, random: plan.having(durations=_one_of(None, DurationCliques("rbf", shared=True))(random)),
     ),
     "repeats": (("segments",), _setting("repeats", True)),
+    "least durations": (("segments",), _setting("min_duration", 2)),
     "neighbours": (("graph",), _setting("neighbours", True)),
     "feature dicts": (KINDS[:3], _form("numbers")),
     "categories": (KINDS[:3], _form("dicts")),

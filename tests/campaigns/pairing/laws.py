@@ -167,6 +167,7 @@ class SegmentLaw(Learnt, Segments):
     def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
         Learnt.__init__(self, problem, model, batches)
         self.longest, self.repeats = problem.plan.settings["max_duration"], bool(problem.plan.settings.get("repeats"))
+        self.least = [problem.plan.settings.get("min_duration") or 1] * len(model.classes_)
 
 
 class GraphLaw(Learnt, Graph):

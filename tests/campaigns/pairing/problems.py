@@ -167,6 +167,8 @@ class Problem:
         runs = np.diff([0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)])
         if plan.kind == "segments" and runs.max() > plan.settings["max_duration"]:
             return False
+        if plan.kind == "segments" and runs.min() < (plan.settings.get("min_duration") or 1):
+            return False
         return not (set(steps) & plan.steps) and int(labels[0]) not in plan.starts
 
     # ---- forms

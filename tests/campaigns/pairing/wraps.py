@@ -29,7 +29,7 @@ from kernelfields import (
     rank_for_labelling,
 )
 from kernelfields.features import Sequencewise
-from kernelfields.models.wrapped_field import field_of
+from kernelfields.models.wrapped_field import get_field
 from kernelfields.uncertainty.calibrated_field import calibrate
 from tests.campaigns.pairing.asking import FITTED, ROUNDING, compare, flat, labels_of, spans_of
 from tests.campaigns.pairing.continuing import through_file
@@ -190,7 +190,8 @@ def framed(count: Count, problem: Problem, model: Any, random: np.random.Generat
         near = ROUNDING
         count.near("marginals", flat([frame.predict_marginals(new)]), flat(field.predict_marginals(X)), near)
         count.same("labels", labels_of(np.asarray(frame.predict(new), dtype=object)), labels_of(field.predict(X)))
-        told = [label if random.random() < 0.4 else None for label in new.label]
+        # Predicted labels are ones that the rules of the field allow together, which labels as drawn need not be.
+        told = [label if random.random() < 0.4 else None for label in frame.predict(new)]
         # Large labels beside missing ones must not become floats on the way.
         known = new.assign(told=pd.Series(told, index=new.index, dtype=object))
         entries = [own.told.tolist() for _, own in known.groupby("sequence")]
@@ -298,7 +299,7 @@ def piped(count: Count, problem: Problem, model: Any, random: np.random.Generato
             made.transform(problem.X(first.items)), problem.given(first), sample_weight=first.weights
         )
         X, new = problem.X(asked.items), made.transform(problem.X(asked.items))
-        answers = field_of(pipe)
+        answers = get_field(pipe)
         count.same("labels", labels_of(pipe.predict(X)), labels_of(field.predict(new)))
         count.same("marginals", flat(answers.predict_marginals(X)), flat(field.predict_marginals(new)))
         count.same(
