@@ -36,6 +36,11 @@ QUERIES = {
     "crowdsourcing": "annotators",
     "class imbalance": "rare_events",
     "CRF layer PyTorch": "layers",
+    "confusion matrix": "evaluation_and_plots",
+    "class weight": "rare_events",
+    "cross validation": "selection",
+    "feature importance": "evaluation_and_plots",
+    "labels per character": "formats",
 }
 TOO_WIDE = """() => [...document.querySelectorAll("article pre, article table")]
     .filter(e => e.offsetParent !== null && e.scrollWidth > e.clientWidth + 1)
