@@ -6,7 +6,7 @@ EXTRAS := $(VENV)/.installed-extras
 DOCS := $(VENV)/.installed-docs
 SITE := build/site
 # The tests that need torch, Dask, an encoder, onnx, polars, pyarrow, seqeval, spaCy or the page; without these "make test" skips them.
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/layers tests/serving \
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/layers tests/serving tests/models/test_crfsuite_file.py \
 	tests/page tests/formats/test_annotation_files.py tests/formats/test_annotation_formats.py \
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py

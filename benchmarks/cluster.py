@@ -165,7 +165,7 @@ def _sums(rank: int, size: int, port: int, pipe: Any) -> None:
         found[count] = float(np.quantile(times, 0.1))
     if rank == 0:
         pipe.send(found)
-    group.gathered(None)
+    group.gather(None)
     group.close()
 
 

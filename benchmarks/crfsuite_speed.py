@@ -119,7 +119,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
     for (left, right), weight in info.transitions.items():
         edge[0, places[left] * len(classes) + places[right]] = weight
     posterior = LogPosterior(sample.datafit(designs))
-    point = posterior.at(posterior.blocks.compressed([node, edge]))
+    point = posterior.make_point(posterior.blocks.compress([node, edge]))
     marginals = point.evaluation.member.marginals()
     worst = 0.0
     for sequence in range(min(50, len(X))):

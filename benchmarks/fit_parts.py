@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.base import FieldEstimator, prepare_fit
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.objective.posterior import LogPosterior
 
@@ -16,8 +16,7 @@ def parts_of_fit(
 ) -> tuple[FitState, Sample, list]:
     """Return what a fit on an engine works on: training data, sample and designs."""
     estimator = copy.copy(estimator).set_params(engine=engine)
-    with estimator._progress() as progress:
-        training = estimator.fit_state(X, y, sample_weight, progress)
+    training = prepare_fit(estimator, X, y, sample_weight)
     cliques = estimator.structure.clique_sets(training)
     sample = training.place(training.data, cliques)
     designs = estimator.structure.designs(training, sample, cliques)

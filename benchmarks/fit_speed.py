@@ -102,7 +102,7 @@ def gradient_share(name: str, folds: list[int], rank: int) -> float:
     theta = 0.01 * np.random.default_rng(0).normal(size=posterior.size)
     rate = product_rate()
     with blas_threads(1):
-        best = fastest(lambda: posterior.at(theta), 10)
+        best = fastest(lambda: posterior.make_point(theta), 10)
     return 4 * posterior.datafit.designs[0].stored_values * posterior.blocks[0].shape[1] / best / rate
 
 
@@ -116,7 +116,7 @@ def scipy_peer(name: str, folds: list[int], rank: int, gap: float) -> dict:
         pass
 
     def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         if point.value - bound.add(point) <= gap * point.value:
             raise Certified
         return point.value, point.gradient

@@ -60,7 +60,7 @@ def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: st
     plan = plan_inference(offsets, members, n_labels, method)
     planning = time.perf_counter() - start
     potentials, direction = (normal_potentials(rng, plan, tied) for _ in range(2))
-    member = plan.at(potentials, workers=WORKERS)
+    member = plan.distribution(potentials, workers=WORKERS)
     return {
         "graphs": name,
         "labels": n_labels,
@@ -68,7 +68,7 @@ def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: st
         "factors": sum(map(len, members)),
         "method": plan.method,
         "planning": planning,
-        "gradient": fastest(lambda: plan.at(potentials, workers=WORKERS).mean()),
+        "gradient": fastest(lambda: plan.distribution(potentials, workers=WORKERS).mean()),
         "hessian_product": fastest(lambda: member.covariance_product(direction)),
         "decoding": fastest(lambda: plan.labellings(potentials, WORKERS).best()),
     }
@@ -83,11 +83,11 @@ def chain_row(name: str, n_chains: int, length: int, n_labels: int, tied: bool) 
     shape = (1 if tied else n_positions, n_labels, n_labels)
     node, edge = rng.normal(size=(n_positions, n_labels)), rng.normal(size=shape)
     family, potentials = ChainFamily(offsets, n_labels, tied=tied), Potentials(node, {EDGE: edge})
-    row["chain_gradient"] = fastest(lambda: family.at(potentials, workers=WORKERS).mean())
+    row["chain_gradient"] = fastest(lambda: family.distribution(potentials, workers=WORKERS).mean())
     row["times_slower"] = row["gradient"] / row["chain_gradient"]
     plan = plan_inference(offsets, members, n_labels)
-    ours = plan.at(Potentials(node, {plan.names[0]: edge if tied else edge[later]})).log_partition
-    row["largest_difference"] = float(np.abs(ours - family.at(potentials).log_partition).max())
+    ours = plan.distribution(Potentials(node, {plan.names[0]: edge if tied else edge[later]})).log_partition
+    row["largest_difference"] = float(np.abs(ours - family.distribution(potentials).log_partition).max())
     return row
 
 
@@ -99,7 +99,7 @@ def approximate_row(method: str, height: int, width: int, n_labels: int) -> dict
         plan = plan_inference(offsets, members, n_labels, method)
         potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
         start = time.perf_counter()
-        member = plan.at(potentials, workers=WORKERS)
+        member = plan.distribution(potentials, workers=WORKERS)
         member.mean()
         seconds.append(time.perf_counter() - start)
     diagnostics = member.diagnostics
@@ -123,9 +123,9 @@ def segment_row(n_sequences: int, length: int, longest: int, n_labels: int) -> d
     duration = -0.5 * np.square(np.log(np.arange(1, longest + 1) / (longest / 5)))[:, None].repeat(n_labels, axis=1)
     family, chain = SegmentFamily(offsets, n_labels, longest), ChainFamily(offsets, n_labels)
     here = Potentials(node, {EDGE: edge, DURATION: duration})
-    member = family.at(here, workers=WORKERS)
-    gradient = fastest(lambda: family.at(here, workers=WORKERS).mean(), 3)
-    peer = fastest(lambda: chain.at(Potentials(node, {EDGE: edge}), workers=WORKERS).mean(), 3)
+    member = family.distribution(here, workers=WORKERS)
+    gradient = fastest(lambda: family.distribution(here, workers=WORKERS).mean(), 3)
+    peer = fastest(lambda: chain.distribution(Potentials(node, {EDGE: edge}), workers=WORKERS).mean(), 3)
     return {
         "graphs": f"{n_sequences:,} x {length:,}, segments",
         "labels": n_labels,

@@ -38,7 +38,7 @@ WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
 BRANCHES = {
     "partial labels": (
         r"\b(partial\w*|certain|informative|(?<!support\.)complete|completed(?! - before)|completion|is_partial)\b",
-        r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations|^formats/annot",
+        r"data/partial_(labels|rows)|data/given_labels|models/partial|likelihoods/|models/expectations|^formats/annot",
     ),
     "auto": (
         r"\bis_auto\(|\b(kernel|solver|engine|support|l1|scoring|label_graph|dtype)\b.{0,3}[!=]= 'auto'",
@@ -55,11 +55,11 @@ BRANCHES = {
         r"\b(lie_with|is_collection|dask|Dask|collections?|RUNNING)\b|\bgroup\.(size|rank)\b|\bamong\b",
         r"engines/dask|engines/together|numerics/group",
     ),
-    "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/pairs"),
+    "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/(pairs|supports)"),
     "allowed": (r"\.allowed\b|\ballowed(\.\w+)? is\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),
     "scale": (r"\b(scaling|_scales)\b|\b(self|estimator)\.scale\b|\band scale\b", r"data/scaling|^inputs/"),
     "device": (r"\b(device\w*|on_host|weighted_gram)\b", r"engines/torch"),
-    "ties": (r"\b(ties|shares_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),
+    "ties": (r"\b(ties|has_shared_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),
 }
 #: Files that may speak of a step of a fit: its own room, and where users ask for it or see what it found.
 STEPS = {

@@ -1,4 +1,4 @@
-"""Tables of results for the README and for pages of dask, engines and all results, made from the files of results.
+"""Tables of results for the README and for other pages, made from the files of results.
 
     python -m benchmarks.readme_results
 
@@ -257,8 +257,47 @@ def device_fits() -> str:
     )
 
 
+def first_looks() -> str:
+    """Return what estimators without settings get, and what it costs, beside what else one would take."""
+    rows = read_results("first_try.json")
+    tries = {(row["task"], row["how"]): row for row in rows if row["version"] == "new"}
+    costs = {(row["set"], row["how"]): row for row in read_results("text_costs.json")}
+    lines = []
+    for task, name, measure in (
+        ("references", "parts of bibliographic references, words", "F1"),
+        ("wnut", "entities in tweets (WNUT-17), words", "F1"),
+        ("addresses", "parts of addresses, words", "%"),
+    ):
+        ours, theirs = costs[task, "command"], costs[task, "crfsuite"]
+        lines.append([name, _scored(ours, measure), f"CRFsuite, the same features: {_scored(theirs, measure)}"])
+    for task, name in (
+        ("occupancy", "occupancy of a room, sensors"),
+        ("gestures", "phases of gestures, a person left out"),
+        ("facies", "rock types along wells, a well left out"),
+    ):
+        ours, theirs = tries[task, "first try"], tries[task, "forest on windows"]
+        lines.append([name, _sensed(ours), f"forest on windows: {_sensed(theirs)}"])
+    ours, theirs = tries["tolokers", "GraphCRF"], tries["tolokers", "each by itself"]
+    name = "workers who are banned, a graph of 11,758"
+    area = [f"AUC {row['figures']['AUC']:.3f}" for row in (ours, theirs)]
+    lines.append([name, area[0], f"each node by itself: {area[1]}"])
+    return table(["task", "kernelfields", "compared with"], lines)
+
+
+def _scored(row: dict, measure: str) -> str:
+    """Return a score on text with its cost."""
+    figure = f"F1 {row['score']:.1f}" if measure == "F1" else f"{row['score']:.1f} %"
+    return f"{figure}; {row['cpu_seconds']:.0f} s, {row['peak_mb']:,} MB"
+
+
+def _sensed(row: dict) -> str:
+    """Return accuracy and log-loss on numbers with their cost."""
+    figures = row["figures"]
+    return f"{percent(figures['accuracy'])}, log loss {figures['log loss']:.2f}; {row['cpu_seconds']:.0f} s"
+
+
 def highlights(folder: str = "") -> str:
-    """Return the results to show first; ``folder`` leads from the page to those of results."""
+    """Return the results with settings of their own to show; ``folder`` leads from the page to those of results."""
     chunks = next(row for row in read_results("crfsuite_speed.json") if row["c1"] == 0)
     letters, proteins = _letters("small"), _families("proteins.json")
     labels = {row["model"]: row for row in read_results("multilabel.json", EXPERIMENTS) if row["set"] == "scene"}
@@ -267,9 +306,14 @@ def highlights(folder: str = "") -> str:
         (row for row in read_results("gaussian_process_speed.json") if row["theirs"]), key=lambda row: row["n_samples"]
     )
     prominent = _prominence("figure")
+    layer = next(
+        row
+        for row in read_results("layer_speed.json")
+        if (row["place"], row["batch"], row["package"]) == ("NVIDIA H200", 32, "pytorch-crf")
+    )
     lines = [
         [
-            f"chunks of CoNLL-2000, {chunks['tokens']:,} words, linear",
+            f"chunks of CoNLL-2000, {chunks['tokens']:,} words, one linear fit of given settings",
             f"F1 {chunks['test']['ours']:.1f} after {chunks['ours']['seconds']:.0f} s",
             f"CRFsuite: {chunks['test']['crfsuite']:.1f} after {chunks['crfsuite']['seconds']:.0f} s",
             "index",
@@ -293,6 +337,12 @@ def highlights(folder: str = "") -> str:
             f"scikit-learn: {classifier['theirs']['seconds']:.1f} s",
             "index",
         ],
+        [
+            "a CRF layer in PyTorch, one H200, batches of 32",
+            f"layer in {layer['layer_ratio']:.2f}, epoch in {layer['epoch_ratio']:.2f} of its time",
+            "pytorch-crf: 1",
+            "index",
+        ],
         ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
     ]
     return table(
@@ -301,12 +351,48 @@ def highlights(folder: str = "") -> str:
     )
 
 
+def parsers() -> str:
+    """Return the table of packages with our module in the place of pycrfsuite."""
+    lines = [
+        [
+            row["package"],
+            f"{row['texts'] - row['differ']:,} of {row['texts']:,}",
+            f"{row['tests passed with ours']:,} of {row['tests passed with theirs']:,}",
+            *(f"{row[f'tag by {who}']:.0f} µs" for who in ("theirs", "ours")),
+            f"{row['tag ratio']:.2f}",
+            f"{row['first tag by ours']:,.0f} µs",
+            f"{row['parse ratio']:.2f}",
+        ]
+        for row in read_results("parsers.json")
+    ]
+    header = ["package", "texts with equal labels", "tests", "tag there", "tag here", "ratio", "tag here, first time"]
+    return table([*header, "ratio of parse"], lines)
+
+
+def crfsuite_models() -> str:
+    """Return the table of models that CRFsuite trained, opened here."""
+    lines = [
+        [
+            row["program"],
+            row["algorithm"],
+            f"{row['sentences'] - row['labels']} of {row['sentences']}",
+            *(f"{row[name]:.0e}" for name in ("marginals", "log-probabilities")),
+            *(f"{row[name]:.0f} µs" for name in ("pycrfsuite", "ours")),
+            f"{row['ratio']:.2f}",
+        ]
+        for row in read_results("crfsuite_models.json")
+    ]
+    header = ["program", "algorithm", "sentences with equal labels", "marginals", "log-probabilities"]
+    return table([*header, "tag there", "tag here", "ratio"], lines)
+
+
 def main() -> None:
     docs = CHECKOUT / "docs"
     for page in (
         CHECKOUT / "README.md",
         docs / "dask.md",
         docs / "engines.md",
+        docs / "migrating.md",
         docs / "sensors.md",
         PAGES / "index.md",
     ):

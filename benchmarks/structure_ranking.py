@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,9 +27,9 @@ import numpy as np
 from benchmarks.result_files import CHECKOUT, read_results, write_results
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
 from kernelfields.data import CliqueSet, OrderCliques
-from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF
 from kernelfields.objective import Datafit
+from kernelfields.selection import StructureSearch
 
 RESULT = "structure_ranking.json"
 N_LABELS, N_SEQUENCES, LENGTH = 3, 40, 10
@@ -88,24 +88,24 @@ def counted_values() -> Iterator[list[float]]:
     read.append(sum(each.passes * max(1, sum(design.stored_values for design in each.designs)) for each in made))
 
 
-def fitted(X: Sequence[np.ndarray], y: Sequence[np.ndarray], cliques: object, tol: float) -> ChainCRF:
-    """Return a linear field of neighbours with more clique sets, or a search for them."""
-    return ChainCRF("linear", cliques=cliques, tol=tol, max_iter=2000, random_state=0, n_jobs=1).fit(X, y)
+def field(tol: float, cliques: object = None) -> ChainCRF:
+    """Return a linear field of neighbours, or of given clique sets."""
+    return ChainCRF("linear", cliques=cliques, tol=tol, max_iter=2000, random_state=0, n_jobs=1)
 
 
 def problem(seed: int) -> dict:
     """Return what each candidate brings, what the search said of it, what it took, and what that cost."""
     X, y = sequences(seed)
     base = [NodeCliques("linear"), EdgeCliques()]
-    start = fitted(X, y, base, 1e-6).solution_.value
-    search = StructureSearch(candidates(seed), max_additions=1, validation=0.0, threshold=0.0)
+    start = field(1e-6, base).fit(X, y).solution_.value
+    search = StructureSearch(field(1e-3), candidates(seed), max_additions=1, validation=0.0, threshold=0.0)
     with counted_values() as read:
-        path = fitted(X, y, search, 1e-3).structure_path_
+        path = search.fit(X, y).structure_path_
     step = asdict(path.steps[1])
     names = list(step["bounds"])
     rows = {}
     for name, clique in zip(names, candidates(seed), strict=True):
-        gain = start - fitted(X, y, [*base, clique], 1e-6).solution_.value
+        gain = start - field(1e-6, [*base, clique]).fit(X, y).solution_.value
         rows[name] = {"prior_variance": float(clique.prior_variance), "bound": step["bounds"][name], "gain": gain}
         if "estimates" in step:
             rows[name]["estimate"] = step["estimates"][name]

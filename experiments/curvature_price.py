@@ -44,9 +44,11 @@ class Surveyor(NewtonCG):
             self.rows.append((min(reached) if np.isfinite(min(reached)) else 1e9, row))
         return super().direction(point, relative_gap)
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Remember the last point."""
-        self.last = after
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Make one step, and remember where it ended."""
+        following, step = super().advance(point, direction)
+        self.last = self.last if following is None else following
+        return following, step
 
 
 def compare_curvatures(point: Point, longest: int) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def _product_error(exact: np.ndarray, kept: np.ndarray, vectors: np.ndarray) -> 
 
 def _value_after(point: Point, direction: np.ndarray) -> float:
     """Return the objective after a line search along a direction."""
-    line = point.posterior.along(point, Direction(direction))
+    line = point.posterior.make_line(point, Direction(direction))
     step = search(line, point.value, min(1.0, line.reach))
     return point.value if step is None else line.point(step).value
 

@@ -157,7 +157,7 @@ def fit_by_chains(build: Callable[[], Any], rate: float) -> Any:
         solution = minimize(posterior, rule, start=start, **{**settings, "max_iter": 3})
         state["on"], theta, sums, kept = True, solution.theta.copy(), [0.0, 0.0], []
         for step in range(1, N_STEPS + 1):
-            gradient = posterior.at(theta).gradient
+            gradient = posterior.make_point(theta).gradient
             sums = [0.9 * sums[0] + 0.1 * gradient, 0.99 * sums[1] + 0.01 * gradient**2]
             size = rate * min(1.0, 2 * (1 - (step - 1) / N_STEPS))
             theta = theta - size * (sums[0] / (1 - 0.9**step)) / (np.sqrt(sums[1] / (1 - 0.99**step)) + 1e-8)
@@ -376,7 +376,7 @@ class LabelFeatures:
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
             self.theta = theta
             potentials = self.potentials(Z)
-            member = ChainFamily(offsets, n_labels, tied=True).at(potentials)
+            member = ChainFamily(offsets, n_labels, tied=True).distribution(potentials)
             mean, residual = member.mean(), member.marginals() - observed
             value = (
                 member.log_partition.sum() - (potentials.node * observed).sum() - (potentials[EDGE][0] * steps).sum()
@@ -397,7 +397,7 @@ class LabelFeatures:
     def score(self, Z: list[np.ndarray], y: np.ndarray, offsets: np.ndarray) -> tuple[float, float]:
         """Return log-likelihood and accuracy for each position."""
         potentials = self.potentials(Z)
-        member = ChainFamily(offsets, len(Z), tied=True).at(potentials)
+        member = ChainFamily(offsets, len(Z), tied=True).distribution(potentials)
         of_labels = potentials.node[np.arange(len(y)), y].sum()
         of_steps = (potentials[EDGE][0] * _steps(y, offsets, len(Z))).sum()
         likelihood = (of_labels + of_steps - member.log_partition.sum()) / len(y)

@@ -87,7 +87,7 @@ def static_fixes(labels: list[str], true: list[str]) -> int:
     """Return how many spans are marked or taken away where nothing is decoded again."""
     labels, fixes = list(labels), 0
     while (fix := first_fix(VIEW.spans(labels), VIEW.spans(true))) is not None:
-        for t, label in VIEW.marked(labels, [True] * len(labels), *fix).items():
+        for t, label in VIEW.mark_span(labels, [True] * len(labels), *fix).items():
             labels[t] = label or "O"
         fixes += 1
     return fixes

@@ -31,6 +31,7 @@ from kernelfields import MultiLabelCRF
 from kernelfields.evaluation import Estimate
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.kernels import RBF
+from kernelfields.selection import StructureSearch
 
 RESULTS = "multilabel.json"
 SETS = ("scene", "yeast", "emotions")
@@ -53,15 +54,17 @@ class Field:
     """A MultiLabelCRF with some graph of labels, as the others see it."""
 
     def __init__(self, label_graph: str, gamma: float, variance: float):
-        self.crf = MultiLabelCRF(
+        learns = label_graph == "learn"
+        crf = MultiLabelCRF(
             RBF(gamma),
-            label_graph=label_graph,
+            label_graph="none" if learns else label_graph,
             rank=RANK,
             prior_variance=variance,
             decision="hamming",
             max_iter=300,
             random_state=0,
         )
+        self.crf = StructureSearch(crf) if learns else crf
 
     def fit(self, X: np.ndarray, Y: np.ndarray) -> Field:
         self.crf.fit(X, Y)

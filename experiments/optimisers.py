@@ -28,6 +28,7 @@ from experiments.pictures import gap_curves
 from experiments.result_pages import Drawing, duration, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Polynomial
+from kernelfields.objective.posterior import Direction, Point
 from kernelfields.solvers import SOLVERS, DirectionRule, Iteration
 
 KEYS = ("part", "problem", "solver", "tol")
@@ -86,14 +87,20 @@ class Timed(DirectionRule):
         self.limit = limit
         self.name = rule.name
         self.factors_matrices, self.slope_reduction = rule.factors_matrices, rule.slope_reduction
-        # All but the clock is the rule's own.
-        self.first_point, self.begin, self.direction = rule.first_point, rule.begin, rule.direction
-        self.advance, self.learn = rule.advance, rule.learn
         self.seconds: list[float] = []
 
     def prepare(self, posterior: Any) -> None:
         self._begin = time.process_time()
         self.rule.prepare(posterior)
+
+    def first_point(self, posterior: Any) -> np.ndarray:
+        return self.rule.first_point(posterior)
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        return self.rule.direction(point, relative_gap)
+
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        return self.rule.advance(point, direction)
 
     def watch(self, _: Iteration) -> bool:
         """Be called back after every iteration."""

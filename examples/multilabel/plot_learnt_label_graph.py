@@ -4,14 +4,15 @@ Which labels have to do with each other
 
 Eight labels that were made along a graph: some go together, some exclude each
 other, most have nothing to do with each other once their neighbours are known.
-Correlations join nearly all pairs; ``label_graph="learn"`` finds the graph,
-and one faint edge more.
+Correlations join nearly all pairs; ``StructureSearch`` finds the graph, and
+one faint edge more.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelfields import MultiLabelCRF
+from kernelfields.selection import StructureSearch
 
 plt.style.use("tableau-colorblind10")
 random = np.random.default_rng(0)
@@ -52,12 +53,11 @@ for _ in range(30):
 
 # %%
 # The search adds pairs as long as held-out instances become more likely.
-field = MultiLabelCRF(
-    "linear", label_graph="learn", prior_variance=1.0, random_state=0
-).fit(X, Y)
+field = MultiLabelCRF("linear", prior_variance=1.0, random_state=0)
+search = StructureSearch(field).fit(X, Y)
 learnt = {
     tuple(map(int, pair)): float(score)
-    for pair, score in field.edge_scores_.items()
+    for pair, score in search.edge_scores_.items()
 }
 correlated = np.corrcoef(Y.T)
 strongest = sorted(learnt, key=lambda pair: -abs(learnt[pair]))[: len(true)]

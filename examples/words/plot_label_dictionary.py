@@ -1,12 +1,12 @@
 """
-A corridor through a hundred labels
-===================================
+Few labels for each word: a label dictionary
+============================================
 
-Where a language has a hundred tags, a word has one or two of them.
-``LabelDictionary`` learns from training which ones, and inference passes
-through what is left: a corridor a few labels wide, open to all sides where a
-word is rare. The price is at the last word: its right label was never seen
-with it, and is out of reach.
+In a language with a hundred tags, most words have one or two of them.
+``LabelDictionary`` learns these from the training data, and inference
+considers no others, except for rare words, which may have any tag. The price
+is at the last word: its right tag was never seen with it, and cannot be
+predicted.
 """
 
 import time
