@@ -6,7 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.engines.torch.masked_chains import MaskedChains, sum_labellings  # noqa: E402
+from kernelfields.engines.torch.masked_chains import (  # noqa: E402
+    MaskedChains,
+    compute_gradients,
+    compute_loss,
+    sum_labellings,
+)
 
 
 def drawn(n_items, n_time, n_labels, *, pairs=False, sets=False, dtype=torch.float64, scale=1.0):
@@ -91,3 +96,33 @@ def test_the_kernel_gives_the_sums_of_the_plain_recursions(case):
         wanted = sum_labellings(chains, kinds)
         for mine, theirs in zip(sum_labellings(there, kinds, compiled=True), wanted, strict=True):
             torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-12, atol=1e-10)
+
+
+LOSSES = {
+    "mask": {},
+    "ignored labels": {"ignored": 2},
+    "lengths": {"inside": None, "lengths": torch.tensor([9, 0, 1, 4, 9, 7, 2, 8]), "ignored": 1},
+}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel runs on CUDA devices")
+@pytest.mark.parametrize("reduction", ["none", "mean", "token_mean", "sum"])
+@pytest.mark.parametrize("scale", [3.0, 400.0])
+@pytest.mark.parametrize("form", LOSSES)
+def test_the_kernels_give_the_loss_and_the_gradients_of_the_plain_recursions(form, scale, reduction):
+    chains = drawn(8, 9, 22, scale=scale)._replace(**LOSSES[form])
+    there = MaskedChains(*(each.cuda() if isinstance(each, torch.Tensor) else each for each in chains))
+    wanted = compute_loss(chains, reduction, torch.float64, compiled=False)
+    found = compute_loss(there, reduction, torch.float64, compiled=True)
+    for name in ("value", "weights", "totals", "report"):
+        mine, theirs = getattr(found, name).cpu(), getattr(wanted, name)
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-10, equal_nan=True, msg=name)
+    outer = torch.randn(wanted.value.shape, dtype=torch.float64)
+    gradients = [
+        compute_gradients(
+            loss.marginals, loss.totals, loss.inside, loss.weights * outer.to(loss.weights.device), torch.float32, on
+        )
+        for loss, on in ((found, True), (wanted, False))
+    ]
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-6, atol=1e-7)

@@ -223,7 +223,7 @@ class ChainField(torch.nn.Module):
         """
         check_choice(reduction, "reduction", REDUCTIONS)
         chains = read_chains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores)
-        return chains.restore(chains.reduce(chains.losses(), reduction))
+        return chains.loss(reduction)
 
     def log_likelihood(
         self,

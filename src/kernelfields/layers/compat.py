@@ -255,7 +255,7 @@ class CRF(torch.nn.Module):
         # What is not known of tags has no place in this class: tags below zero are those of padding.
         known = tags if tags.dtype == torch.bool else tags.clamp_min(-1)
         chains = read_chains(self._terms(), emissions, mask=mask, labels=known)
-        return chains.restore(-chains.reduce(chains.losses(), reduction))
+        return -chains.loss(reduction)
 
     @torch.jit.unused
     def _decode(self, emissions: torch.Tensor, mask: torch.Tensor | None) -> list[list[int]]:

@@ -3,7 +3,8 @@
     values (2, B) = log sums over all labellings, and over those that fit the labels
     loss          = values[0] - values[1],      gradients = marginals of the first less those of the second
 
-Both sums, and what their gradients need, come from one call of engines/torch/masked_chains.py. Nothing of a batch is
+Both sums, and what their gradients need, come from one call of engines/torch/masked_chains.py; so do the reduced loss
+and the weights of items in its gradient, where scores of steps are the same at all positions. Nothing of a batch is
 read back, so that a training step neither waits nor can raise for what it finds in a tensor of the device: a loss is
 NaN or infinite then, and a line about it is raised by the next loss that is computed after the device has come so far.
 Second derivatives are those of packed_chains.py.
@@ -14,13 +15,20 @@ Arrays: scores (B, T, L), pair scores (B, T, L, L). Cost: O(B T L^2), one pass.
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.engines.torch.masked_chains import MaskedChains, sum_labellings
+from kernelfields.engines.torch.masked_chains import (
+    MaskedChains,
+    compute_gradients,
+    compute_loss,
+    find_bounds,
+    sum_labellings,
+)
 from kernelfields.layers.packed_chains import (
     ChainRules,
     ChainTerms,
@@ -88,18 +96,31 @@ class DeviceChains:
         if pair_scores is not None:
             check_pair_scores(pair_scores, scores)
         read_reports()
-        self._scores, self._pairs, shape = scores, pair_scores, scores.shape[:2]
-        self._steps = _forbid(terms, terms.transitions, "steps")
-        self._start = _forbid(terms, terms.start, "start")
-        self._end = _forbid(terms, terms.end, "end")
-        selected = _select(shape, lengths, mask, scores.device)
-        #: Sequences without positions, (B,); None if all positions are selected.
-        self._empty = None if selected is None else ~selected.any(dim=1)
-        inside = torch.ones(shape, dtype=torch.bool, device=scores.device) if selected is None else selected
-        ignored = terms.rules.ignore_index
-        if labels is not None and ignored is not None and labels.dtype != torch.bool:
-            inside = inside & (labels != ignored)
-        self.inside, self._known = inside, labels
+        inside = lengths_there = None
+        if mask is not None:
+            check_mask_form(scores.shape[:2], lengths, mask)
+            inside = torch.as_tensor(mask, device=scores.device)
+            inside = inside if inside.dtype == torch.bool else inside != 0
+        elif lengths is not None:
+            if not (isinstance(lengths, torch.Tensor) and lengths.is_cuda):
+                lengths = torch.as_tensor(check_lengths(scores.shape[:2], lengths))
+            lengths_there = lengths.to(scores.device, non_blocking=True)
+        self._chains = MaskedChains(
+            scores,
+            inside,
+            labels,
+            _forbid(terms, terms.transitions, "steps"),
+            _forbid(terms, terms.start, "start"),
+            _forbid(terms, terms.end, "end"),
+            pair_scores,
+            lengths_there,
+            terms.rules.ignore_index,
+        )
+
+    @cached_property
+    def inside(self) -> torch.Tensor:
+        """The positions that belong to chains, (B, T)."""
+        return self._chains.positions()
 
     def log_partition(self) -> torch.Tensor:
         """Return the logarithm of the sum over all labellings of each sequence, (B,), 0 for empty sequences."""
@@ -109,38 +130,103 @@ class DeviceChains:
         """Return the logarithm of the sum over labellings consistent with the labels, (B,)."""
         return self._report_values(self._sum((1,))[0], 1)
 
-    def losses(self) -> torch.Tensor:
-        """Return the negative log-likelihood of the labels of each sequence, (B,), at least zero."""
-        every, fitting = self._sum((0, 1))
-        # The difference of two sums that are nearly equal may be below zero by their rounding.
-        return self._report_values((every - fitting).clamp_min(0.0), 1)
+    def loss(self, reduction: str) -> torch.Tensor:
+        """Return the negative log-likelihoods of labels, (B,), or their sum, or their mean over sequences or positions.
 
-    def reduce(self, losses: torch.Tensor, reduction: str) -> torch.Tensor:
-        """Return losses (B,), their sum, or their mean over sequences with positions or over positions."""
-        if reduction == "none":
-            return losses
-        total = losses.sum()
-        if reduction == "sum":
-            return total
-        counted = self.inside if reduction == "token_mean" else self.inside.any(dim=1)
-        return total / counted.sum().clamp_min(1)
+        Means are over what has positions. All are at least zero.
+        """
+        chains, dtype = self._chains, result_type(self._chains.scores.dtype)
+        if chains.pairs is None:
+            value, report = _Loss.apply(chains, reduction, dtype, chains.scores, *chains[3:6])
+            _send_report(report)
+            return value
+        losses = self._report_values(_subtract(self._sum((0, 1))), 1)
+        return self.restore(_reduce(losses, self.inside, reduction))
 
     def restore(self, values: torch.Tensor) -> torch.Tensor:
         """Return results in the type of the scores; float32 for half precision."""
-        return values.to(result_type(self._scores.dtype))
+        return values.to(result_type(self._chains.scores.dtype))
 
     def _sum(self, kinds: tuple[int, ...]) -> torch.Tensor:
-        batch = _Batch(self.inside, self._known, kinds)
-        found: torch.Tensor = _LogSums.apply(batch, self._scores, self._steps, self._start, self._end, self._pairs)
+        chains = self._chains
+        batch = _Batch(self.inside, chains.known, kinds)
+        found: torch.Tensor = _LogSums.apply(batch, chains.scores, *chains[3:7])
         return found
 
     def _report_values(self, values: torch.Tensor, reason: int) -> torch.Tensor:
         """Return values, NaN for empty sequences, and send the host a report of them."""
         known = values.detach()
-        if self._empty is not None:
-            values = values.masked_fill(self._empty, torch.nan)
-        _send_report(values.detach(), torch.isnan(known), self._empty, reason)
+        is_empty = ~self._chains.selected().any(dim=1)
+        values = values.masked_fill(is_empty, torch.nan)
+        wrong = ~torch.isfinite(values.detach())
+        why = torch.where(is_empty, 2, torch.where(torch.isnan(known), 0, reason))
+        sequence = wrong.to(torch.int8).argmax(dim=0, keepdim=True)
+        _send_report(torch.cat([wrong.gather(0, sequence).long(), sequence, why.gather(0, sequence).long()]))
         return values
+
+
+def _subtract(sums: torch.Tensor) -> torch.Tensor:
+    """Return the differences of sums over all labellings and over consistent ones, at least zero."""
+    every, fitting = sums
+    # The difference of two sums that are nearly equal may be below zero by their rounding.
+    return (every - fitting).clamp_min(0.0)
+
+
+def _reduce(losses: torch.Tensor, inside: torch.Tensor, reduction: str) -> torch.Tensor:
+    """Return losses (B,), their sum, or their mean over sequences with positions or over positions."""
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    if reduction == "sum":
+        return total
+    counted = inside if reduction == "token_mean" else inside.any(dim=1)
+    return total / counted.sum().clamp_min(1)
+
+
+class _Loss(torch.autograd.Function):
+    """A reduced loss and its report, by one call of the sums."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        chains: MaskedChains,
+        reduction: str,
+        dtype: torch.dtype,
+        scores: torch.Tensor,
+        steps: torch.Tensor,
+        start: torch.Tensor,
+        end: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        compiled = chains.can_compile
+        # Without the graph of the inputs, which the context would keep alive.
+        own = chains._replace(scores=scores.detach(), steps=steps.detach(), start=start.detach(), end=end.detach())
+        loss = compute_loss(own, reduction, dtype, compiled)
+        ctx.chains, ctx.reduction, ctx.dtype, ctx.compiled = own, reduction, dtype, compiled
+        ctx.save_for_backward(loss.weights, loss.marginals, loss.totals, loss.inside, scores, steps, start, end)
+        ctx.mark_non_differentiable(loss.report)
+        return loss.value, loss.report
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        weights, marginals, totals, inside, *inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, None, None, *_differentiable_loss_gradients(ctx, outer, inputs)
+        scores, steps, start, end = inputs
+        node, shared = compute_gradients(marginals, totals, inside, weights * outer, scores.dtype, ctx.compiled)
+        n_labels = scores.shape[2]
+        shared = shared.to(steps.dtype)
+        first, last = shared[n_labels].to(start.dtype), shared[n_labels + 1].to(end.dtype)
+        return None, None, None, node, shared[:n_labels], first, last
+
+
+def _differentiable_loss_gradients(
+    ctx: Any, outer: torch.Tensor, inputs: list[torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """Return gradients of a loss that are differentiable again, by sums whose gradients are."""
+    inside = ctx.chains.positions()
+    losses = _subtract(_LogSums.apply(_Batch(inside, ctx.chains.known, (0, 1)), *inputs, None))
+    value = _reduce(losses, inside, ctx.reduction).to(ctx.dtype)
+    return torch.autograd.grad(value, inputs, outer, create_graph=True, allow_unused=True)
 
 
 class _Batch(NamedTuple):
@@ -163,7 +249,7 @@ class _LogSums(torch.autograd.Function):
         pairs: torch.Tensor | None,
     ) -> torch.Tensor:
         chains = MaskedChains(scores.detach(), batch.inside, batch.known, steps, start, end, pairs)
-        sums, (firsts, stops) = sum_labellings(chains, batch.kinds), chains.bounds()
+        sums, (firsts, stops) = sum_labellings(chains, batch.kinds), find_bounds(batch.inside)
         ctx.batch = batch
         own = (scores, steps, start, end) if pairs is None else (scores, steps, start, end, pairs)
         ctx.save_for_backward(sums.marginals, sums.steps, firsts, stops, *own)
@@ -209,31 +295,13 @@ def _forbid(terms: ChainTerms, own: torch.Tensor | None, name: str) -> torch.Ten
     return torch.where(terms.forbidden[name], -torch.inf, given) if terms.rules.masks.any else given
 
 
-def _select(shape: torch.Size, lengths: Any, mask: Any, device: torch.device) -> torch.Tensor | None:
-    """Return the positions that lengths or a mask select, (B, T); None for all."""
-    if mask is not None:
-        check_mask_form(shape, lengths, mask)
-        return torch.as_tensor(mask, device=device) != 0
-    if lengths is None:
-        return None
-    if not (isinstance(lengths, torch.Tensor) and lengths.is_cuda):
-        lengths = torch.as_tensor(check_lengths(shape, lengths))
-    return torch.arange(shape[1], device=device) < lengths.to(device, non_blocking=True)[:, None]
-
-
-def _send_report(values: torch.Tensor, is_nan: torch.Tensor, empty: torch.Tensor | None, reason: int) -> None:
-    """Send the host a report whether a sequence has no finite value, without waiting."""
-    if values.is_cuda and torch.cuda.is_current_stream_capturing():
-        return  # a graph that is replayed has no host to read a report
-    wrong = ~torch.isfinite(values)
-    why = torch.where(is_nan, 0, reason)
-    if empty is not None:
-        why = why.masked_fill(empty, 2)
-    sequence = wrong.to(torch.int8).argmax(dim=0, keepdim=True)
-    there = torch.cat([wrong.gather(0, sequence).long(), sequence, why.gather(0, sequence).long()])
-    if not values.is_cuda:
+def _send_report(there: torch.Tensor) -> None:
+    """Send the host a report (3,) of whether a sequence is wrong, which, and why, without waiting."""
+    if not there.is_cuda:
         _raise_report(there, "")
         return
+    if torch.cuda.is_current_stream_capturing():
+        return  # a graph that is replayed has no host to read a report
     found = torch.empty(3, dtype=torch.int64, pin_memory=True)
     found.copy_(there, non_blocking=True)
     arrived = torch.cuda.Event()

@@ -138,9 +138,9 @@ class PackedChains:
         # The difference of two sums that are nearly equal may be below zero by their rounding.
         return (self.log_partition() - self.known_log_partition()).clamp_min(0.0)
 
-    def reduce(self, losses: torch.Tensor, reduction: str) -> torch.Tensor:
+    def loss(self, reduction: str) -> torch.Tensor:
         """Return losses (S,), their sum, or their mean over sequences with positions or over positions."""
-        return self.positions.reduce(losses, reduction)
+        return self.restore(self.positions.reduce(self.losses(), reduction))
 
     def _compute_weighted_losses(self, weights: np.ndarray) -> torch.Tensor:
         known = self.known

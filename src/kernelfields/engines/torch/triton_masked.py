@@ -1,17 +1,32 @@
-"""The Triton kernel of masked_chains.py: one program for each item, and each sum over labellings.
+"""The Triton kernels of masked_chains.py: sums over labellings, and losses with their gradients.
 
-It goes over the positions of its item forward and back, skips those that are not inside, and holds tables of pairs of
-labels in registers, so that a step costs one exponential for each pair. Labels are padded to a power of two; padded
-ones have scores of minus infinity and are never stored.
+    _sum_labellings     one program for each item and each sum: forward and back along the positions of the item
+    _reduce_losses      one program: losses of items, their mean or sum, its derivatives, and a report of bad items
+    _combine_marginals  the gradient of the scores: weighted differences of marginals
+
+Tables of pairs of labels stay in registers. A step is a product with exp(w - c), c the maxima of columns of w, taken
+once: it costs one exponential for each label. Where a sum of such products is smaller than LEAST, or scores of steps
+differ by position, the step is taken in logarithms, with one exponential for each pair. Labels are padded to a power
+of two; padded ones have scores of minus infinity and are never stored.
 """
 
 # mypy: allow-incomplete-defs
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 import triton
 import triton.language as tl
+
+if TYPE_CHECKING:
+    from kernelfields.engines.torch.masked_chains import MaskedChains
+
+#: Sums of products below this one may have lost terms to underflow: logarithms replace them.
+LEAST = tl.constexpr(1e-200)
+#: How losses of items become one number, in the order of the kernel.
+REDUCTIONS = "none", "mean", "token_mean", "sum"
 
 
 @triton.jit
@@ -32,27 +47,42 @@ def _load_scores(scores, known, row, labels, here, n_labels, fits, sets: tl.cons
     return tl.where(allowed | (fits == 0), own, -float("inf"))
 
 
-@triton.jit(do_not_specialize=["first_kind"])
+@triton.jit
+def _load_table(steps, pairs, row, cells, square, n_labels, tied: tl.constexpr):
+    """Load the scores of steps into a position, minus infinity for padded labels."""
+    table = tl.load(steps + cells, mask=square, other=-float("inf")).to(tl.float64)
+    if not tied:
+        table += tl.load(pairs + row * n_labels * n_labels + cells, mask=square, other=0.0).to(tl.float64)
+    return table
+
+
+@triton.jit(do_not_specialize=["first_kind", "ignored", "n_time", "n_items"])
 def _sum_labellings(
     scores,
     inside,
+    lengths,
     known,
-    firsts,
-    stops,
     steps,
     start,
     end,
     pairs,
     marginals,
-    expected,
+    tables,
+    totals,
     log_partition,
+    counts,
+    flags,
     n_time,
     n_labels,
     n_items,
     first_kind,
+    ignored,
     width: tl.constexpr,
     tied: tl.constexpr,
     sets: tl.constexpr,
+    masked: tl.constexpr,
+    cut: tl.constexpr,
+    ignores: tl.constexpr,
 ):
     item = tl.program_id(0).to(tl.int64)
     kind = tl.program_id(1).to(tl.int64)
@@ -61,119 +91,278 @@ def _sum_labellings(
     real = labels < n_labels
     square = real[:, None] & real[None, :]
     cells = labels[:, None] * n_labels + labels[None, :]
-    table = tl.load(steps + cells, mask=square, other=-float("inf"))
-    ends = tl.load(end + labels, mask=real, other=-float("inf"))
-    first = tl.load(firsts + item)
-    stop = tl.load(stops + item)
     base = item * n_time
     place = kind * n_items + item
     own = marginals + place * n_time * n_labels
-    here = real & (stop > 0)
+    flags += place * n_time
+
+    first, stop, n_selected, n_inside = n_time, 0, 0, 0
+    for block in range(0, n_time, 128):
+        t = block + tl.arange(0, 128)
+        exists = t < n_time
+        on = exists
+        if cut:
+            on = on & (t < tl.load(lengths + item))
+        if masked:
+            on = on & (tl.load(inside + base + t, mask=exists, other=0) != 0)
+        n_selected += tl.sum(on.to(tl.int32), axis=0)
+        if ignores:
+            on = on & (tl.load(known + base + t, mask=exists, other=0) != ignored)
+        n_inside += tl.sum(on.to(tl.int32), axis=0)
+        first = tl.minimum(first, tl.min(tl.where(on, t, n_time), axis=0))
+        stop = tl.maximum(stop, tl.max(tl.where(on, t + 1, 0), axis=0))
+        tl.store(flags + t, on.to(tl.uint8), mask=exists)
+    first = tl.where(stop > 0, first, 0)
+    has_gaps = n_inside < stop - first
+    here = labels < tl.where(stop > 0, n_labels, 0)
+    if kind == 0:
+        tl.store(counts + item, n_selected)
+        tl.store(counts + n_items + item, n_inside)
+    # What other threads of this program stored is read below.
+    tl.debug_barrier()
+
+    ends = tl.load(end + labels, mask=real, other=-float("inf")).to(tl.float64)
+    if tied:
+        table = _load_table(steps, pairs, base, cells, square, n_labels, tied)
+        columns = tl.max(table, axis=0)
+        has_column = real & (columns > -float("inf"))
+        has_row = real & (tl.max(table, axis=1) > -float("inf"))
+        columns = _finite(columns)
+        factors = tl.exp(table - columns[None, :])
 
     alpha = _load_scores(scores, known, base + first, labels, here, n_labels, fits, sets)
-    alpha += tl.load(start + labels, mask=real, other=-float("inf"))
+    alpha += tl.load(start + labels, mask=real, other=-float("inf")).to(tl.float64)
     alpha = tl.where(first + 1 == stop, alpha + ends, alpha)
     total = tl.max(alpha, axis=0)
     alpha -= _finite(total)
     tl.store(own + first * n_labels + labels, alpha, mask=here)
+    present = _load_scores(scores, known, base + tl.minimum(first + 1, n_time - 1), labels, here, n_labels, fits, sets)
     for t in range(first + 1, stop):
-        if tl.load(inside + base + t) != 0:
-            joint = alpha[:, None] + table
-            if not tied:
-                joint += tl.load(pairs + (base + t) * n_labels * n_labels + cells, mask=square, other=0.0)
-            top = _finite(tl.max(joint, axis=0))
-            reached = top + tl.log(tl.sum(tl.exp(joint - top[None, :]), axis=0))
-            reached += _load_scores(scores, known, base + t, labels, here, n_labels, fits, sets)
+        following = _load_scores(
+            scores, known, base + tl.minimum(t + 1, n_time - 1), labels, here, n_labels, fits, sets
+        )
+        goes_on = 1
+        if has_gaps:
+            goes_on = tl.load(flags + t).to(tl.int32)
+        if goes_on != 0:
+            reached = alpha
+            exact = True
+            if tied:
+                sums = tl.sum(tl.exp(alpha)[:, None] * factors, axis=0)
+                exact = not (tl.min(tl.where(has_column, sums, 1.0), axis=0) >= LEAST)
+                reached = columns + tl.log(sums)
+            if exact:
+                joint = alpha[:, None] + _load_table(steps, pairs, base + t, cells, square, n_labels, tied)
+                top = _finite(tl.max(joint, axis=0))
+                reached = top + tl.log(tl.sum(tl.exp(joint - top[None, :]), axis=0))
+            reached += present
             reached = tl.where(t + 1 == stop, reached + ends, reached)
             peak = tl.max(reached, axis=0)
             total += peak
             alpha = reached - _finite(peak)
             tl.store(own + t * n_labels + labels, alpha, mask=here)
-    # What other threads of this program stored is read below.
+        present = following
     tl.debug_barrier()
 
     scale = tl.log(tl.sum(tl.exp(alpha), axis=0))
-    tl.store(log_partition + place, total + scale)
+    tl.store(log_partition + place, tl.where(stop > 0, total + scale, 0.0))
     after = stop - 1
-    tl.store(own + after * n_labels + labels, tl.exp(alpha - _finite(scale)), mask=here)
+    last = tl.where(here, tl.exp(alpha - _finite(scale)), 0.0)
+    tl.store(own + after * n_labels + labels, last, mask=here)
     ahead = _load_scores(scores, known, base + tl.maximum(after, 0), labels, here, n_labels, fits, sets) + ends
     sums_of_steps = tl.zeros((width, width), dtype=tl.float64)
+    share_of_labels = last
+    earlier = tl.maximum(stop - 2, 0)
+    present = _load_scores(scores, known, base + earlier, labels, here, n_labels, fits, sets)
+    before = tl.load(own + earlier * n_labels + labels, mask=here, other=-float("inf"))
     for back in range(stop - 1 - first):
         t = stop - 2 - back
-        if tl.load(inside + base + t) != 0:
-            joint = table + ahead[None, :]
-            if not tied:
-                joint += tl.load(pairs + (base + after) * n_labels * n_labels + cells, mask=square, other=0.0)
-            top = _finite(tl.max(joint, axis=1))
-            tile = tl.exp(joint - top[:, None])
-            sums = tl.sum(tile, axis=1)
+        earlier = tl.maximum(t - 1, 0)
+        following = _load_scores(scores, known, base + earlier, labels, here, n_labels, fits, sets)
+        before_that = tl.load(own + earlier * n_labels + labels, mask=here, other=-float("inf"))
+        goes_on = 1
+        if has_gaps:
+            goes_on = tl.load(flags + t).to(tl.int32)
+        if goes_on != 0:
+            exact = True
+            top = tl.zeros((width,), dtype=tl.float64)
+            tile = sums_of_steps
+            sums = top
+            if tied:
+                shifted = columns + ahead
+                peak = _finite(tl.max(tl.where(real, shifted, -float("inf")), axis=0))
+                tile = factors * tl.where(real, tl.exp(shifted - peak), 0.0)[None, :]
+                sums = tl.sum(tile, axis=1)
+                top += peak
+                exact = not (tl.min(tl.where(has_row, sums, 1.0), axis=0) >= LEAST)
+            if exact:
+                joint = _load_table(steps, pairs, base + after, cells, square, n_labels, tied) + ahead[None, :]
+                top = _finite(tl.max(joint, axis=1))
+                tile = tl.exp(joint - top[:, None])
+                sums = tl.sum(tile, axis=1)
             logs = tl.log(sums)
-            before = tl.load(own + t * n_labels + labels, mask=here, other=-float("inf")) + top
+            before += top
             reached = before + logs
             peak = _finite(tl.max(reached, axis=0))
             whole = _finite(peak + tl.log(tl.sum(tl.exp(reached - peak), axis=0)))
             share = tl.where(sums > 0.0, tl.exp(before - whole), 0.0)
-            tile = share[:, None] * tile
             if tied:
-                sums_of_steps += tile
+                sums_of_steps += share[:, None] * tile
             else:
                 row = (place * n_time + after) * n_labels * n_labels
-                tl.store(expected + row + cells, tile, mask=square)
-            tl.store(own + t * n_labels + labels, share * sums, mask=here)
+                tl.store(tables + row + cells, share[:, None] * tile, mask=square)
+            share_of_labels = share * sums
+            tl.store(own + t * n_labels + labels, share_of_labels, mask=here)
             behind = top + logs
             behind -= _finite(tl.max(behind, axis=0))
-            ahead = behind + _load_scores(scores, known, base + t, labels, here, n_labels, fits, sets)
+            ahead = behind + present
             after = t
+        present = following
+        before = before_that
     if tied:
-        tl.store(expected + place * n_labels * n_labels + cells, sums_of_steps, mask=square)
+        rows = totals + place * (n_labels + 2) * n_labels
+        tl.store(rows + cells, sums_of_steps, mask=square)
+        tl.store(rows + n_labels * n_labels + labels, tl.where(here, share_of_labels, 0.0), mask=real)
+        tl.store(rows + (n_labels + 1) * n_labels + labels, last, mask=real)
 
 
-def sum_labellings(
-    scores: torch.Tensor,
-    inside: torch.Tensor,
-    known: torch.Tensor | None,
-    steps: torch.Tensor,
-    start: torch.Tensor,
-    end: torch.Tensor,
-    pairs: torch.Tensor | None,
-    bounds: tuple[torch.Tensor, torch.Tensor],
-    kinds: tuple[int, ...],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log partitions, marginals and expected steps over all labellings (0), consistent labellings (1), or both.
+@triton.jit(do_not_specialize=["n_items"])
+def _reduce_losses(log_partition, counts, value, weights, report, n_items, reduction: tl.constexpr):
+    total, count, worst = tl.full((), 0.0, tl.float64), tl.full((), 0.0, tl.float64), 4 * n_items
+    for block in range(0, n_items, 256):
+        item = block + tl.arange(0, 256)
+        here = item < n_items
+        every = tl.load(log_partition + item, mask=here, other=0.0)
+        loss = every - tl.load(log_partition + n_items + item, mask=here, other=0.0)
+        reason = tl.where(loss == loss, 1, 0)
+        # The difference of two sums that are nearly equal may be below zero by their rounding.
+        loss = tl.where(loss < 0.0, 0.0, loss)
+        is_empty = here & (tl.load(counts + item, mask=here, other=1) == 0)
+        loss = tl.where(is_empty, float("nan"), loss)
+        n_inside = tl.load(counts + n_items + item, mask=here, other=0)
+        if reduction == 0:
+            tl.store(value + item, loss, mask=here)
+        total += tl.sum(tl.where(here, loss, 0.0), axis=0)
+        if reduction == 1:
+            count += tl.sum(tl.where(here & (n_inside > 0), 1.0, 0.0), axis=0)
+        if reduction == 2:
+            count += tl.sum(tl.where(here, n_inside, 0).to(tl.float64), axis=0)
+        is_wrong = here & ((loss != loss) | (loss == float("inf")))
+        code = 4 * item + tl.where(is_empty, 2, reason)
+        worst = tl.minimum(worst, tl.min(tl.where(is_wrong, code, 4 * n_items), axis=0))
+    # Of no reduction and of a sum, the count is zero.
+    count = tl.maximum(count, 1.0)
+    if reduction != 0:
+        tl.store(value, total / count)
+    found = worst < 4 * n_items
+    tl.store(report, found.to(tl.int64))
+    tl.store(report + 1, tl.where(found, worst // 4, 0).to(tl.int64))
+    tl.store(report + 2, tl.where(found, worst % 4, 0).to(tl.int64))
+    for block in range(0, n_items, 256):
+        item = block + tl.arange(0, 256)
+        here = item < n_items
+        loss = tl.load(log_partition + item, mask=here, other=0.0)
+        loss -= tl.load(log_partition + n_items + item, mask=here, other=0.0)
+        is_empty = tl.load(counts + item, mask=here, other=0) == 0
+        weight = tl.where(is_empty | (loss < 0.0), 0.0, 1.0 / count)
+        tl.store(weights + item, weight, mask=here)
+        tl.store(weights + n_items + item, -weight, mask=here)
 
-    ``bounds`` are the first position of each item and the one after its last.
+
+@triton.jit(do_not_specialize=["n_items", "n_time"])
+def _combine_marginals(marginals, flags, weights, gradient, n_time, n_labels, n_items, block: tl.constexpr):
+    item = tl.program_id(0).to(tl.int64)
+    cell = tl.program_id(1) * block + tl.arange(0, block)
+    here = cell < n_time * n_labels
+    on = here & (tl.load(flags + item * n_time + cell // n_labels, mask=here, other=0) != 0)
+    row = item * n_time * n_labels + cell
+    every = tl.load(marginals + row, mask=on, other=0.0)
+    fitting = tl.load(marginals + n_items * n_time * n_labels + row, mask=on, other=0.0)
+    found = tl.load(weights + item) * every + tl.load(weights + n_items + item) * fitting
+    tl.store(gradient + row, tl.where(on, found, 0.0), mask=here)
+
+
+def sum_labellings(chains: MaskedChains, kinds: tuple[int, ...], *, with_zeros: bool = True) -> dict[str, torch.Tensor]:
+    """Return sums over all labellings (0), consistent labellings (1), or both, by name; see masked_chains.py.
+
+    ``counts`` (2, B) are how many positions of each item a mask and lengths select, and how many are inside; ``flags``
+    (K, B, T) say which. Without ``with_zeros``, marginals of positions that are not inside are not written.
     """
-    scores, (n_items, n_time, n_labels), (firsts, stops) = scores.contiguous(), scores.shape, bounds
-    tied, sets = pairs is None, known is not None and known.dtype == torch.bool
-    options = {"dtype": torch.float64, "device": scores.device}
-    marginals = torch.zeros((len(kinds), n_items, n_time, n_labels), **options)
-    shape = (n_labels, n_labels) if tied else (n_time, n_labels, n_labels)
-    expected = (torch.empty if tied else torch.zeros)((len(kinds), n_items, *shape), **options)
-    log_partition = torch.empty((len(kinds), n_items), **options)
-    inside = inside.contiguous().view(torch.uint8)
-    labels = inside if known is None else known.contiguous()
+    scores, known, pairs = chains.scores.contiguous(), chains.known, chains.pairs
+    (n_items, n_time, n_labels), tied, n_kinds = scores.shape, pairs is None, len(kinds)
+    sets = known is not None and known.dtype == torch.bool
+    options: dict[str, Any] = {"dtype": torch.float64, "device": scores.device}
+    make_marginals = torch.zeros if with_zeros else torch.empty
+    found = {
+        "log_partition": torch.empty((n_kinds, n_items), **options),
+        "marginals": make_marginals((n_kinds, n_items, n_time, n_labels), **options),
+        "counts": torch.empty((2, n_items), dtype=torch.int32, device=scores.device),
+        "flags": torch.empty((n_kinds, n_items, n_time), dtype=torch.uint8, device=scores.device),
+    }
+    if tied:
+        found["totals"] = torch.empty((n_kinds, n_items, n_labels + 2, n_labels), **options)
+    else:
+        found["tables"] = torch.zeros((n_kinds, n_items, n_time, n_labels, n_labels), **options)
+    # Arguments that a batch does not have are never read.
+    nothing = found["flags"]
+    labels = nothing if known is None else known.contiguous()
+    inside = nothing if chains.inside is None else chains.inside.contiguous()
     width = max(16, triton.next_power_of_2(n_labels))
     with torch.cuda.device_of(scores):
-        _sum_labellings[(n_items, len(kinds))](
+        _sum_labellings[(n_items, n_kinds)](
             scores,
-            inside,
+            inside.view(torch.uint8),
+            nothing if chains.lengths is None else chains.lengths.contiguous(),
             labels.view(torch.uint8) if sets else labels,
-            firsts,
-            stops,
-            steps.double().contiguous(),
-            start.double().contiguous(),
-            end.double().contiguous(),
+            chains.steps.contiguous(),
+            chains.start.contiguous(),
+            chains.end.contiguous(),
             scores if pairs is None else pairs.contiguous(),
-            marginals,
-            expected,
-            log_partition,
+            found["marginals"],
+            found.get("tables", nothing),
+            found.get("totals", nothing),
+            found["log_partition"],
+            found["counts"],
+            nothing,
             n_time,
             n_labels,
             n_items,
             kinds[0],
+            0 if chains.ignored is None else chains.ignored,
             width=width,
             tied=tied,
             sets=sets,
-            num_warps={16: 1, 32: 4}.get(width, 8),
+            masked=chains.inside is not None,
+            cut=chains.lengths is not None,
+            ignores=chains.ignored is not None and known is not None and not sets,
+            num_warps={16: 1}.get(width, 8),
         )
-    return torch.where(stops > 0, log_partition, 0.0), marginals, expected
+    return found
+
+
+def reduce_losses(
+    log_partition: torch.Tensor, counts: torch.Tensor, reduction: str, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the loss (B,) or (), its derivatives by the log partitions (2, B), and the report of bad items (3,)."""
+    n_items, options = log_partition.shape[1], {"device": log_partition.device}
+    value = torch.empty((n_items,) if reduction == "none" else (), dtype=dtype, **options)
+    weights = torch.empty_like(log_partition)
+    report = torch.empty(3, dtype=torch.int64, **options)
+    with torch.cuda.device_of(log_partition):
+        code = REDUCTIONS.index(reduction)
+        _reduce_losses[(1,)](log_partition, counts, value, weights, report, n_items, reduction=code)
+    return value, weights, report
+
+
+def combine_marginals(
+    marginals: torch.Tensor, flags: torch.Tensor, weights: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return the weighted sums of the two marginals of each position, (B, T, L), zero at positions not inside."""
+    _, n_items, n_time, n_labels = marginals.shape
+    gradient = torch.empty((n_items, n_time, n_labels), dtype=dtype, device=marginals.device)
+    block = 1024
+    with torch.cuda.device_of(marginals):
+        _combine_marginals[(n_items, triton.cdiv(n_time * n_labels, block))](
+            marginals, flags, weights.contiguous(), gradient, n_time, n_labels, n_items, block=block
+        )
+    return gradient
