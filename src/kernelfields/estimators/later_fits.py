@@ -25,8 +25,9 @@ from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import NamedCliques, continue_designs
+from kernelfields.models.build import NamedCliques
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
+from kernelfields.models.continued_terms import continue_designs
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.numerics.parameters import get_open_parameters, with_values
 from kernelfields.numerics.threads import Workers
