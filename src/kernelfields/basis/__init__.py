@@ -1,18 +1,5 @@
 """Finite subspaces of the RKHS: choice of pivots, and features of old and new inputs."""
 
-from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, Basis, Gradient, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.numerics.lazy import lazy_names
 
-__all__ = [
-    "AllPoints",
-    "Basis",
-    "ConstantSubspace",
-    "ExplicitSubspace",
-    "Gradient",
-    "GreedyCholesky",
-    "PanelCholesky",
-    "PivotSubspace",
-    "RandomCholesky",
-    "Uniform",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, registering=())

@@ -42,5 +42,6 @@ def density_basis(
     strategy = resolve_basis(basis)
     panel = PanelCholesky(resolved, inputs, strategy.capacity(rank, len(inputs)))
     strategy.select(panel, random)
-    warn_of_no_pivots(panel.rank, resolved, "the density")
+    if panel.rank == 0:
+        warn_of_no_pivots(resolved, "the density")
     return panel.subspace()

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
+from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.engines.engine import Sample
@@ -191,7 +191,8 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     def chosen(most: int | None) -> PanelCholesky:
         panel = view.panel(kernel, basis, most)
         basis.select(panel, random)
-        warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
+        if panel.rank == 0:
+            warn_of_no_pivots(kernel, f"clique set {name!r}")
         return panel
 
     most = clique.most_pivots
@@ -202,7 +203,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     panel = chosen(most)
     design = sample.design(_term(name, clique, panel.subspace(), n_labels), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
-    return replace(design, panel=panel) if isinstance(basis, Gradient) else design
+    return replace(design, panel=panel) if basis.grows_in_rounds else design
 
 
 def _term(name: str, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Term:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelfields.basis.orbits import close_subspace
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Gradient
+from kernelfields.basis.gradient import Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations

@@ -15,8 +15,10 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse
 
+from kernelfields.basis.gradient import Gradient
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, Basis, Gradient
+from kernelfields.basis.pivot_rules import AllPoints
+from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix

@@ -233,7 +233,7 @@ class TorchPanel(PanelCholesky):
         return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.number_rows(self.pivots))
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
-        """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""
+        """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/gradient.py, for residuals R (N, q), an array or a tensor."""
         residuals = to_tensor(residuals, self.device, torch.float64)
         size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]
         projected = torch.zeros(size, dtype=torch.float64, device=self.device)
