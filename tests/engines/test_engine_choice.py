@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, RingCRF
 from kernelfields.data import Chains, OrderCliques, SkipCliques
-from kernelfields.engines import Threads, Torch, choice
+from kernelfields.engines import Threads, Torch, named
 from kernelfields.engines.choice import Partitions, resolve_engine
 from kernelfields.engines.together.placing import DataInParts
 from kernelfields.kernels import Linear
@@ -65,7 +65,7 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
 )
 def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, settings, anywhere):
     asked = []
-    monkeypatch.setattr(choice, "_device_pays", lambda: asked.append(True))
+    monkeypatch.setattr(named, "_device_pays", lambda: asked.append(True))
     crf = ChainCRF(kernel="linear", rank=None, prior_variance=1.0, **settings)
     crf._engine(Chains(np.zeros((20_000, 1)), np.arange(0, 20_001, 100)))
     assert asked == [True] * anywhere
@@ -74,7 +74,7 @@ def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, se
 @pytest.mark.parametrize(("kernel", "anywhere"), [("auto", False), ("linear", False), (Linear(), False), ("rbf", True)])
 def test_auto_leaves_features_that_stay_sparse_to_threads(monkeypatch, kernel, anywhere):
     asked = []
-    monkeypatch.setattr(choice, "_device_pays", lambda: asked.append(True))
+    monkeypatch.setattr(named, "_device_pays", lambda: asked.append(True))
     chains = Chains(csr_array((20_000, 4)), np.arange(0, 20_001, 100))
     ChainCRF(kernel=kernel, rank=None)._engine(chains)
     assert asked == [True] * anywhere
@@ -108,7 +108,7 @@ def test_auto_takes_a_device_only_for_large_features(monkeypatch):
     assert isinstance(resolve_engine("auto", n_values=10**7), Threads)
     assert isinstance(resolve_engine("auto", n_values=10**9), Torch)
     assert isinstance(resolve_engine(Threads("1GB"), n_values=10**9), Threads)
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    monkeypatch.setattr(named, "find_spec", lambda name: None)
     assert isinstance(resolve_engine("auto", n_values=10**9), Threads)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from kernelfields.basis.subspace import LATER_INPUT, ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
-from kernelfields.engines.choice import check_engine
+from kernelfields.engines.named import check_engine
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec

@@ -9,12 +9,16 @@ Nothing is read before the bag is, except for the names of the sequences of a fr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.table_reader import TableReader
 from kernelfields.numerics.containers import count_rows
 
 if TYPE_CHECKING:
@@ -83,6 +87,36 @@ def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) ->
         for part, size in zip(parts, sizes, strict=True)
     ]
     return concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+class Travelling(Protocol):
+    """An estimator that can be sent to other processes."""
+
+    @property
+    def structure(self) -> Any:
+        """The structure of the labels of an item."""
+
+    def _picklable(self) -> Self:
+        """Return a copy without attributes that cannot be pickled."""
+
+
+def answer_by_partition(
+    method: Callable[..., object],
+    estimator: Travelling,
+    X: Any,
+    arguments: Sequence[object],
+    settings: dict[str, object],
+) -> object:
+    """Return the answers of a method with one answer for each item of X, a collection like X."""
+    check_is_fitted(estimator)
+    chosen = dict(inspect.signature(method).bind(estimator, X, *arguments, **settings).arguments)
+    del chosen["self"], chosen["X"]
+    if chosen.get("cliques"):
+        raise ValueError("cliques= gives two lists: ask for a partition of the collection at a time")
+    if chosen.get("known") is not None:
+        raise ValueError("known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time")
+    table = issubclass(estimator.structure.reads, TableReader)
+    return map_partitions(partial(getattr(estimator._picklable(), method.__name__), **chosen), X, table)
 
 
 def _answer_partition(answer: Callable[[Any], Any], part: Any, number: int) -> list[object]:
