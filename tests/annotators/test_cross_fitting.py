@@ -142,7 +142,7 @@ def test_much_data_have_two_folds_and_named_features_the_weights_that_were_seen(
         monkeypatch.setattr(annotated_crf, "_MANY_POSITIONS", 100)
         model.fit(words, said)
     assert [own.max() + 1 for own in folds] == [5, 2]
-    assert not few.field_.terms[0].support.complete
+    assert not few.field_.terms[0].pairs.complete
     assert (few.support, few.l1, few.engine, few.partial_labels) == ("auto", "auto", "auto", None)
 
 

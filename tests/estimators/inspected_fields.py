@@ -44,5 +44,5 @@ def make_dense(crf):
     """Give the terms of a field of observed pairs weights of all pairs, zero where there were none."""
     for number, term in enumerate(crf.field_.terms):
         weights = term.label_coefficients.toarray()
-        crf.field_.terms[number] = replace(term, coefficients=weights, label_factor=None, support=EVERY_PAIR)
+        crf.field_.terms[number] = replace(term, coefficients=weights, label_factor=None, pairs=EVERY_PAIR)
         crf.coef_[term.name] = weights

@@ -69,8 +69,8 @@ def test_the_optimum_satisfies_the_subgradient_conditions(name):
     for (key, (weight, s)), slopes, each in zip(penalties.items(), residual_sums(crf), crf.field_.terms, strict=True):
         weights = dense(crf.coef_[key])
         gradient = slopes.reshape(weights.shape) + weights / s
-        if not each.support.complete:
-            has_weight = dense(each.support.matrix(np.ones(each.support.size))) > 0
+        if not each.pairs.complete:
+            has_weight = dense(each.pairs.matrix(np.ones(each.pairs.size))) > 0
             assert not weights[~has_weight].any()
             weights, gradient = weights[has_weight], gradient[has_weight]
         at_zero = weights == 0.0
@@ -209,7 +209,7 @@ def test_a_file_is_the_field_with_names_that_have_no_weight(settings, tmp_path):
     for mine, other in zip(crf.field_.terms, stored.field_.terms, strict=True):
         np.testing.assert_array_equal(mine.known, other.known)
         np.testing.assert_array_equal(dense(mine.label_coefficients), dense(other.label_coefficients))
-        assert mine.support.complete == other.support.complete
+        assert mine.pairs.complete == other.pairs.complete
     new = [[["a0", "b1", "never seen"], ["c0"], []], *STRINGS]
     for mine, other in zip(crf.predict_marginals(new), stored.predict_marginals(new), strict=True):
         np.testing.assert_array_equal(mine, other)

@@ -36,8 +36,8 @@ def counted(inputs, labels):
 
 
 def pairs_with_weights(crf):
-    node = crf.field_.terms[0].support
-    edge = crf.field_.terms[1].support
+    node = crf.field_.terms[0].pairs
+    edge = crf.field_.terms[1].pairs
     classes, names = crf.classes_.tolist(), crf.feature_names_in_.tolist()
     states = {(names[f], classes[b]) for f, b in zip(node.features, node.outcomes, strict=True)}
     steps = {(classes[p // len(classes)], classes[p % len(classes)]) for p in edge.outcomes}
@@ -64,7 +64,7 @@ def test_unseen_pairs_are_the_only_difference():
     assert every.solution_.value < crf.solution_.value - 0.1
     mixed = fit(edges=EdgeCliques(support="all"), prior_variance=0.5)
     assert every.solution_.value <= mixed.solution_.value <= crf.solution_.value + 1e-9
-    assert mixed.field_.terms[1].support.complete
+    assert mixed.field_.terms[1].pairs.complete
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_frequency_that_nothing_reaches_leaves_the_uniform_field():
 
 def test_chains_of_length_one_have_no_steps_to_observe():
     crf = fit([x[:1] for x in STRINGS], [labels[:1] for labels in WORDS])
-    assert crf.field_.terms[1].support.size == 0
+    assert crf.field_.terms[1].pairs.size == 0
     np.testing.assert_array_equal(crf.transitions_, np.zeros((3, 3)))
     assert crf.certify([x[:1] for x in STRINGS], [each[:1] for each in WORDS]).relative_gap < 1e-8
 

@@ -81,10 +81,10 @@ def test_the_linear_part_of_a_sum_stays_sparse_and_exact():
     crf = ChainCRF(SUM, rank=5, support="observed", l1=0.05, tol=1e-4, max_iter=2000, random_state=0)
     crf.fit(STRINGS, y)
     linear, other = crf.field_.terms[:2]
-    assert not linear.support.complete
+    assert not linear.pairs.complete
     assert (linear.clique.support, linear.clique.l1) == ("observed", 0.05)
     assert (other.clique.support, other.clique.l1, other.clique.least_weight) == ("all", 0.0, 0.0)
-    assert other.support.complete
+    assert other.pairs.complete
     assert other.subspace.rank == 5
     assert sp.issparse(linear.features(crf._reader.read(STRINGS)))
     for scope in ("span", "rkhs"):

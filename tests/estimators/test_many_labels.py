@@ -111,7 +111,7 @@ def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
     data = fitted.structure.read(tagged[0])
     every = term.scores(data, Workers(1))[data.allowed.rows, data.allowed.labels]
     for few, share in ((0, 2.0), (2, 2.0), (100, 2.0), (0, 0.25)):
-        scorer = PairScorer(PairLayout(term.support, share, few), term.known)
+        scorer = PairScorer(PairLayout(term.pairs, share, few), term.known)
         found = scorer.listed_scores(term.features(data), data.allowed, Workers(2, 1))
         np.testing.assert_allclose(found, every, atol=1e-13)
 

@@ -116,8 +116,8 @@ def test_weights_count_in_the_support(support):
     items = np.repeat(np.arange(14), weights.astype(int))
     repeated = clone(field).fit(picked(words, items), picked(Y, items))
     for term, expected in zip(weighed.field_.terms, repeated.field_.terms, strict=True):
-        assert np.array_equal(term.support.begin, expected.support.begin)
-        assert np.array_equal(term.support.outcomes, expected.support.outcomes)
+        assert np.array_equal(term.pairs.begin, expected.pairs.begin)
+        assert np.array_equal(term.pairs.outcomes, expected.pairs.outcomes)
     np.testing.assert_allclose(answers(weighed, words), answers(repeated, words), atol=1e-6)
 
 
@@ -128,10 +128,10 @@ def test_weights_count_in_n_grams():
     weights = np.where(np.arange(14) % 2 == 0, 2.0, 1.0)
     items = np.repeat(np.arange(14), weights.astype(int))
     found, expected = (
-        clone(field).fit(*data).field_.terms[-1].support.outcomes
+        clone(field).fit(*data).field_.terms[-1].pairs.outcomes
         for data in ((X, Y, weights), (picked(X, items), picked(Y, items)))
     )
-    alone = clone(field).fit(X, Y).field_.terms[-1].support.outcomes
+    alone = clone(field).fit(X, Y).field_.terms[-1].pairs.outcomes
     assert np.array_equal(found, expected)
     assert len(alone) < len(found)
 

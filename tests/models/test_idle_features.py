@@ -55,10 +55,10 @@ def test_parts_are_put_together_as_they_were(support):
     assert whole.rows.names == crf._reader.rows.names
     for mine, theirs in zip(crf.field_.terms, same, strict=True):
         np.testing.assert_array_equal(mine.known, theirs.known)
-        if not mine.support.complete:
-            np.testing.assert_array_equal(mine.support.begin, theirs.support.begin)
-            np.testing.assert_array_equal(mine.support.outcomes, theirs.support.outcomes)
-            assert mine.support.begin.dtype == theirs.support.begin.dtype
+        if not mine.pairs.complete:
+            np.testing.assert_array_equal(mine.pairs.begin, theirs.pairs.begin)
+            np.testing.assert_array_equal(mine.pairs.outcomes, theirs.pairs.outcomes)
+            assert mine.pairs.begin.dtype == theirs.pairs.begin.dtype
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from kernelfields.models.build import resolve_clique
 from kernelfields.models.choices import Choices
 from kernelfields.models.continuation import Continuation
 from kernelfields.models.label_growth import LabelGrowth, has_separate_coordinates
+from kernelfields.objective.designs.pairs import EVERY_PAIR
 from kernelfields.objective.term import Term, label_factor
 
 #: Of labels b, d and e there come a and c.
@@ -32,7 +33,7 @@ def fitted_term(clique, rank=1, seed=0):
     subspace = ConstantSubspace(Constant(1.0))
     if rank > 1:
         subspace = PivotSubspace(RBF(1.0), random.normal(size=(rank, 2)), np.eye(rank), np.arange(rank))
-    term = Term(clique, "set", subspace, label_factor(clique, 3))
+    term = Term(clique, "set", subspace, label_factor(clique, 3, EVERY_PAIR))
     width = 3**clique.labels_per_clique if term.label_factor is None else term.label_factor.shape[1]
     return term.fitted(random.normal(size=(rank, width)))
 

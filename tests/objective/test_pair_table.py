@@ -118,7 +118,7 @@ def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
     engine, twin = (chain_datafit(chains, designs, 3, workers=Workers(1)) for designs in (seen, every))
     coefficients = [rng.normal(size=each.shape) for each in seen]
     spread = [
-        *(each.term.support.matrix(part).toarray() for each, part in zip(seen, coefficients[:2], strict=False)),
+        *(each.term.pairs.matrix(part).toarray() for each, part in zip(seen, coefficients[:2], strict=False)),
         coefficients[2],
     ]
     potentials, expected = engine.potentials(coefficients), twin.potentials(spread)

@@ -40,8 +40,8 @@ def test_the_field_is_that_of_the_pairs_seen(sentences, fitted):
     states = {(f, tag) for x, tags in zip(X, y, strict=True) for row, tag in zip(x, tags, strict=True) for f in row}
     steps = {pair for tags in y for pair in itertools.pairwise(tags)}
     node, edge = fitted.field_.terms
-    assert node.support.size == len(states)
-    assert edge.support.size == len(steps)
+    assert node.pairs.size == len(states)
+    assert edge.pairs.size == len(steps)
     assert set(fitted.feature_names_in_) == {feature for feature, _ in states}
     assert fitted.solution_.solver == "sgd+lbfgs", "so many values are worth a stochastic start"
     assert fitted.certificate_.relative_gap <= 1e-5

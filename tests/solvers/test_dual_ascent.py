@@ -153,7 +153,7 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
     edge = np.zeros((1, L, L))
     if len(designs) > 1:
         kept = np.zeros((chains.n_sequences, L * L))
-        kept[:, designs[1].term.support.labellings(kept.shape[1])] = dual.step_sums
+        kept[:, designs[1].term.pairs.labellings(kept.shape[1])] = dual.step_sums
         steps = np.flatnonzero(~chains.is_start)
         counts = np.zeros((L, L))
         np.add.at(counts, (chains.labels[steps - 1], chains.labels[steps]), weights[steps])

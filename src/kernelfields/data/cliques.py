@@ -29,7 +29,13 @@ from kernelfields.data import extras
 from kernelfields.data.chains import Packed
 from kernelfields.data.reading import Matrix
 from kernelfields.numerics.docstrings import complete_docstring
-from kernelfields.numerics.parameters import check_window
+from kernelfields.numerics.parameters import (
+    check_count,
+    check_penalty,
+    check_prior_variance,
+    check_support,
+    check_window,
+)
 from kernelfields.numerics.registry import SETTINGS
 
 #: The most basis functions of a kernel, where neither the user nor the data say otherwise.
@@ -139,6 +145,57 @@ class CliqueSet(BaseEstimator):
             if parameters[name] is None if name != "rank" else parameters[name] == "auto":
                 parameters[name] = values.get(name, usual)
         return type(self)(**parameters)
+
+    def check_parameters(self) -> None:
+        """Raise an error if a value of a parameter is impossible in itself.
+
+        Raises
+        ------
+        ValueError or TypeError
+            The error names the parameter.
+        """
+        check_prior_variance(self.prior_variance, "prior_variance")
+        check_support(self.support, "support")
+        check_penalty(self.l1, "l1")
+        check_window(self.window)
+        self.check_reach()
+        if self.rank is not None:
+            check_count(self.rank, "rank", " (or None for no limit)")
+
+    def check_pivots(self, name: str) -> None:
+        """Raise an error if parameters are about weights of single features, which pivots do not have.
+
+        Parameters
+        ----------
+        name : str
+            The name of the set.
+
+        Raises
+        ------
+        ValueError
+            If they are, or if the prior variance is infinite.
+        """
+        for parameter, given in (("support='observed'", self.observed_only), ("l1", (self.l1 or 0.0) > 0)):
+            if given:
+                raise ValueError(
+                    f"{parameter} is about weights of single features, and {self.kernel!r} of clique set {name!r} "
+                    "has none: use kernel='linear', or a sum with it"
+                )
+        if not np.isfinite(self.prior_variance):
+            raise ValueError(
+                f"prior_variance of clique set {name!r} must be finite: without a prior, {self.kernel!r} can fit "
+                "any labels"
+            )
+
+    def without_feature_weights(self) -> Self:
+        """Return a copy without parameters about weights of single features.
+
+        Returns
+        -------
+        Self
+            The copy.
+        """
+        return type(self)(**{**self.get_params(deep=False), "support": "all", "l1": 0.0})
 
     @property
     def observed_only(self) -> bool:

@@ -233,7 +233,7 @@ class LocalSample:
     def _make_design(self, term: Term, features: Rows | None, origin: FeatureOrigin | None = None) -> LocalDesign:
         """Return the design of a term with features, and its pairs with coefficients."""
         n_labels, clique = self.spec.n_labels, term.clique
-        term = replace(term, support=term.support.select_pairs(self.data, clique, n_labels, features, self.seen_pairs))
+        term = replace(term, pairs=term.pairs.select_pairs(self.data, clique, n_labels, features, self.seen_pairs))
         positions, group = clique.positions(self.data), self.settings.group
         return LocalDesign.from_features(term, features, n_labels, positions=positions, origin=origin, group=group)
 

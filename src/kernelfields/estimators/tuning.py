@@ -162,7 +162,7 @@ def _expand_start(designs: Sequence[Design], piloted: Sequence[Term]) -> list[np
     if not any(term.l1 for term in piloted):
         return None
     alike = len(designs) == len(piloted) and all(
-        design.term.support.complete and design.compress(term.known).shape == design.shape
+        design.term.pairs.complete and design.compress(term.known).shape == design.shape
         for design, term in zip(designs, piloted, strict=True)
     )
     return [term.known for term in piloted] if alike else None

@@ -29,16 +29,9 @@ from kernelfields.engines.engine import Sample
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.numerics.parameters import (
-    check_count,
-    check_penalty,
-    check_prior_variance,
-    check_support,
-    check_window,
-)
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.designs.pairs import EVERY_PAIR, SEEN_PAIRS
-from kernelfields.objective.term import UNTIED, Term, Untied, label_factor
+from kernelfields.objective.designs.pairs import EVERY_PAIR, SEEN_PAIRS, EveryPair
+from kernelfields.objective.term import Term, label_factor
 
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
@@ -91,13 +84,7 @@ def resolve_clique(clique: CliqueSet) -> CliqueSet:
     A fitted field keeps these copies: what the user changes later must not reach it.
     """
     clique = clique.with_defaults()
-    check_prior_variance(clique.prior_variance, "prior_variance")
-    check_support(clique.support, "support")
-    check_penalty(clique.l1, "l1")
-    check_window(clique.window)
-    clique.check_reach()
-    if clique.rank is not None:
-        check_count(clique.rank, "rank", " (or None for no limit)")
+    clique.check_parameters()
     parameters = clique.get_params(deep=False)
     for name in ("prior_variance", "l1"):
         parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
@@ -142,7 +129,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     for index, (group, variance) in enumerate(zip(groups, chosen, strict=True)):
         part = _with(clique, reduce(add, group), variance)
         if not part.kernel.has_feature_map:
-            part.support, part.l1 = "all", 0.0
+            part = part.without_feature_weights()
         part.name = name if index == 0 else f"{name}_{index + 1}"
         sets.append((part.name, part))
     return sets
@@ -170,9 +157,9 @@ def build_designs(
 
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
     """Choose a basis for a resolved clique set and put its term on the sample."""
-    n_labels = sample.spec.n_labels
+    n_labels, pairs = sample.spec.n_labels, choose_pairs(clique)
     if clique.kernel is None:
-        return sample.design(_term(name, clique, ConstantSubspace(Constant(1.0)), n_labels))
+        return sample.design(_term(name, clique, ConstantSubspace(Constant(1.0)), pairs, n_labels))
     basis = resolve_basis(clique.basis)
     view = sample.view(name, clique)
     if view.n_rows == 0:
@@ -184,54 +171,33 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     explicit = kernel.feature_map(view.first_row)
     if explicit is not None:
         subspace: Subspace = ExplicitSubspace(kernel, explicit.shape[1])
-        return sample.design(_term(name, clique, subspace, n_labels), view)
-    check_pivots_allowed(name, clique)
+        return sample.design(_term(name, clique, subspace, pairs, n_labels), view)
+    clique.check_pivots(name)
     view.check_kernel(kernel, random)
 
-    def chosen(most: int | None) -> PanelCholesky:
+    def choose(most: int | None) -> PanelCholesky:
         panel = view.panel(kernel, basis, most)
         basis.select(panel, random)
         if panel.rank == 0:
             warn_of_no_pivots(kernel, f"clique set {name!r}")
         return panel
 
-    most = clique.most_pivots
-    if clique.ties is not None:
-        from kernelfields.models.tied_sets import close_pivots
-
-        return sample.design(_term(name, clique, close_pivots(clique.ties, chosen, most), n_labels), view)
-    panel = chosen(most)
-    design = sample.design(_term(name, clique, panel.subspace(), n_labels), view, panel)
+    subspace, panel = pairs.choose_span(choose, clique.most_pivots)
+    design = sample.design(_term(name, clique, subspace, pairs, n_labels), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return replace(design, panel=panel) if basis.grows_in_rounds else design
 
 
-def _term(name: str, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Term:
-    """Return an unfitted term in a subspace, tied if its clique set is."""
-    factor = label_factor(clique, n_labels)
-    pairs = SEEN_PAIRS if clique.observed_only else EVERY_PAIR
-    return Term(clique, name, subspace, factor, pairs, ties=make_ties(clique, subspace, n_labels))
+def choose_pairs(clique: CliqueSet) -> EveryPair:
+    """Return the pairs that a clique set has coefficients for, before it has a subspace and meets data."""
+    if clique.ties is not None:
+        from kernelfields.models.tied_sets import TiedPairs
+
+        return TiedPairs(clique.ties)
+    return SEEN_PAIRS if clique.observed_only else EVERY_PAIR
 
 
-def make_ties(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied:
-    """Return the ties between labels of a clique set in a subspace."""
-    if clique.ties is None:
-        return UNTIED
-    from kernelfields.objective.tied_coefficients import choose_ties
-
-    return choose_ties(clique, subspace, n_labels)
-
-
-def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
-    """Raise if a set without explicit features has parameters for weights of single features."""
-    for parameter, given in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
-        if given:
-            raise ValueError(
-                f"{parameter} is about weights of single features, and {clique.kernel!r} of clique set {name!r} "
-                "has none: use kernel='linear', or a sum with it"
-            )
-    if not np.isfinite(clique.prior_variance):
-        raise ValueError(
-            f"prior_variance of clique set {name!r} must be finite: without a prior, {clique.kernel!r} can fit "
-            "any labels"
-        )
+def _term(name: str, clique: CliqueSet, subspace: Subspace, pairs: EveryPair, n_labels: int) -> Term:
+    """Return an unfitted term in a subspace."""
+    factor = label_factor(clique, n_labels, pairs)
+    return Term(clique, name, subspace, factor, pairs.in_subspace(clique, subspace, n_labels))

@@ -30,7 +30,7 @@ from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.build import make_ties, resolve_clique
+from kernelfields.models.build import resolve_clique
 from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_parts, write_model
 from kernelfields.models.model_text import LAYOUT
 from kernelfields.models.stored_pairs import rebuild_pairs
@@ -109,13 +109,13 @@ def read_any_document(path: str | os.PathLike, rebuild: Mapping[str, Callable[[D
         raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
 
 
-def describe_parameters(instance: object) -> Document:
+def describe_parameters(owner: object) -> Document:
     """Return the parameters of an estimator, or of an object with parameters, as plain values."""
     described: Document = {}
-    for name in parameter_defaults(type(instance)):
+    for name in parameter_defaults(type(owner)):
         if name in _OF_THE_MACHINE:
             continue
-        value = getattr(instance, name)
+        value = getattr(owner, name)
         try:
             if name in _FUNCTIONS and _is_function(value):
                 described[name] = {"as": "function", "name": CallableKernel(value).label()}
@@ -266,7 +266,7 @@ def describe_terms(terms: Sequence[Term]) -> Document:
             "coefficients": term.known,
             "label_factor": term.label_factor,
         }
-        described.append({**entry, **term.support.describe_pairs()})
+        described.append({**entry, **term.pairs.describe_pairs()})
     return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
@@ -291,16 +291,15 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
     coefficients = finite_array(entry["coefficients"], f"the coefficients of set {name!r}", (None, None))
     if factor is not None:
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
-    pairs = rebuild_pairs(entry, n_outcomes, clique.has_sparse_labellings)
     if place is None:
         subspace: Subspace = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
+    pairs = rebuild_pairs(entry, clique, subspace, n_labels)
     pairs.check_term(name, subspace, factor, coefficients)
-    ties = make_ties(clique, subspace, n_labels)
-    term = Term(clique, name, subspace, factor, pairs, coefficients, ties)
+    term = Term(clique, name, subspace, factor, pairs, coefficients)
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):
         raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
     return term

@@ -74,7 +74,7 @@ class Field:
         """Group the terms by subspace; a term with a support of pairs is a group by itself."""
         groups: dict[int, list[Term]] = {}
         for term in self.terms:
-            groups.setdefault(id(term.support.sharer(term.subspace)), []).append(term)
+            groups.setdefault(id(term.pairs.sharer(term.subspace)), []).append(term)
         return list(groups.values())
 
     def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:

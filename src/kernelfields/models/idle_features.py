@@ -73,7 +73,7 @@ def without_idle_features(reader: Reader, terms: Sequence[Term]) -> tuple[Reader
     names, supports = reader.rows.names or [], {}
     for term in terms:
         if not term.is_constant:
-            for pairs in term.support.describe_pairs().values():
+            for pairs in term.pairs.describe_pairs().values():
                 counts, outcomes = np.diff(pairs["begin"]), pairs["outcomes"]
                 supports[term.name] = {"counts": _narrow(counts), "outcomes": _narrow(outcomes)}
     described = {
@@ -108,20 +108,20 @@ def _without(term: Term, idle: np.ndarray) -> Term:
     weights.eliminate_zeros()
     support = Support(weights.indptr.astype(np.int32), weights.indices.astype(np.int32), weights.shape[1])
     subspace = ExplicitSubspace(term.subspace.kernel, weights.shape[0])
-    return replace(term, subspace=subspace, support=support, coefficients=weights.data[:, None])
+    return replace(term, subspace=subspace, pairs=support, coefficients=weights.data[:, None])
 
 
 def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
     """Return a term of all features: a table of weights, or the weights of its former pairs."""
     if term.is_constant:
         return term
-    few, subspace = term.support, ExplicitSubspace(term.subspace.kernel, len(idle))
+    few, subspace = term.pairs, ExplicitSubspace(term.subspace.kernel, len(idle))
     assert isinstance(few, Support), "only pairs were kept"
     places = np.flatnonzero(~idle)[few.features] * few.n_outcomes + few.outcomes
     if term.name not in supports:
         table = np.zeros((len(idle), few.n_outcomes))
         table.reshape(-1)[places] = term.known[:, 0]
-        return replace(term, subspace=subspace, support=EVERY_PAIR, coefficients=table)
+        return replace(term, subspace=subspace, pairs=EVERY_PAIR, coefficients=table)
     given = supports[term.name]
     outcomes = whole_array(given["outcomes"], "the pairs of features and labels", (None,), below=few.n_outcomes)
     counts = whole_array(given["counts"], "the numbers of pairs of features", (len(idle),), below=few.n_outcomes + 1)
@@ -133,7 +133,7 @@ def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
         raise ValueError(f"the weights of set {term.name!r} are not among its pairs of features and labels")
     coefficients = np.zeros((support.size, 1))
     coefficients[at] = term.known
-    return replace(term, subspace=subspace, support=support, coefficients=coefficients)
+    return replace(term, subspace=subspace, pairs=support, coefficients=coefficients)
 
 
 def _pack_names(names: Sequence[str]) -> Document:

@@ -51,7 +51,7 @@ class LabelGrowth:
 
     def term(self, term: Term) -> Term:
         """Extend a fitted term by scores of zero for labellings with new labels."""
-        factor = label_factor(term.clique, self.n_labels)
+        factor = label_factor(term.clique, self.n_labels, term.pairs)
         return replace(term, label_factor=factor, coefficients=self._convert_coordinates(term, factor, term.known))
 
     def precisions(self, before: Sequence[Term], terms: Sequence[Term], known: Sequence[np.ndarray]) -> list:

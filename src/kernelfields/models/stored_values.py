@@ -53,12 +53,12 @@ def record(kind: type[Record], described: object, what: str, *, unknown: Sequenc
     return kind(**described)
 
 
-def check_plain_parameters(instance: BaseEstimator) -> None:
+def check_plain_parameters(estimator: BaseEstimator) -> None:
     """Raise unless parameters declared as numbers, texts or None have these types."""
     # Annotations are text, whose names need not be loaded.
-    given = type(instance).__init__.__annotations__
-    declared = {entry.name: entry.type for entry in fields(instance)} if is_dataclass(instance) else given
-    for name, value in instance.get_params(deep=False).items():
+    given = type(estimator).__init__.__annotations__
+    declared = {entry.name: entry.type for entry in fields(estimator)} if is_dataclass(estimator) else given
+    for name, value in estimator.get_params(deep=False).items():
         kinds = [_PLAIN.get(kind.strip()) for kind in str(declared.get(name, "object")).split("|")]
         if None not in kinds and (not any(_fits(value, kind) for kind in kinds) or _has_nan(value)):
             raise ValueError(f"the parameter {name} is {value!r:.60}, which is of the wrong type")

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from kernelfields.basis.gradient import Gradient
 from kernelfields.basis.orbits import close_subspace
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.gradient import Gradient
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis.subspace import PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.kernels.labels import CentredDelta, Delta
+from kernelfields.objective.designs.pairs import EveryPair
+from kernelfields.objective.tied_coefficients import Ties, find_orbits
 
 #: Columns of the inputs, under None, and of the features of types of factors.
 ColumnsOf = Callable[[str | None], TiedColumns]
 
 
-def close_pivots(ties: Permutations, chosen: Callable[[int | None], PanelCholesky], most: int | None) -> PivotSubspace:
-    """Return the span of pivots closed under ties, at most ``most``; ``chosen`` selects some."""
-    _, moves = ties.elements
-    panel = chosen(None if most is None else max(1, most // len(moves)))
-    return close_subspace(panel.subspace(), moves, most)
+@dataclass(frozen=True, eq=False)
+class TiedPairs(EveryPair):
+    """Pairs that share coefficients by permutations of labels and of columns of the inputs."""
+
+    permutations: Permutations
+
+    shared = True
+
+    def choose_span(
+        self, choose: Callable[[int | None], PanelCholesky], most: int | None
+    ) -> tuple[PivotSubspace, PanelCholesky | None]:
+        """Return the span of pivots closed under the permutations, at most ``most``."""
+        _, moves = self.permutations.elements
+        panel = choose(None if most is None else max(1, most // len(moves)))
+        return close_subspace(panel.subspace(), moves, most), None
+
+    def in_subspace(self, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+        """Return how labels share the coefficients of a subspace."""
+        return find_orbits(self.permutations, clique, subspace, n_labels)
 
 
 def tied_cliques(

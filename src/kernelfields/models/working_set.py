@@ -59,7 +59,7 @@ def has_working_sets(posterior: LogPosterior) -> bool:
 
 
 def _is_sparse(design: Design) -> bool:
-    return design.sparse and design.term.support.complete and design.term.l1 > 0.0
+    return design.sparse and design.term.pairs.complete and design.term.l1 > 0.0
 
 
 def minimize_in_working_sets(
@@ -137,7 +137,7 @@ def _restrict_designs(posterior: LogPosterior, kept: np.ndarray) -> list[Design]
             pairs = kept[block.rows].reshape(block.shape)
             begin = np.concatenate([[0], np.cumsum(pairs.sum(axis=1))]).astype(np.int32)
             support = Support(begin, np.nonzero(pairs)[1].astype(np.int32), block.shape[1])
-            term = replace(design.term, support=support)
+            term = replace(design.term, pairs=support)
             design = LocalDesign.from_features(term, design.features, design.n_labels, positions=design.positions)
         designs.append(design)
     return designs

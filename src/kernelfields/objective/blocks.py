@@ -14,7 +14,6 @@ from typing import Self
 import numpy as np
 
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Untied
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +68,8 @@ class Block:
         return rows[:, self.rows].reshape(len(rows), *self.shape)
 
 
-#: The class of blocks for each way in which labels share coefficients; those who add a way add theirs.
-BLOCKS: dict[type[Untied], type[Block]] = {Untied: Block}
+#: The class of blocks of pairs that need one of their own, such as pairs that share coefficients; they add theirs.
+BLOCKS: dict[type, type[Block]] = {}
 
 
 class Blocks(list[Block]):
@@ -81,7 +80,7 @@ class Blocks(list[Block]):
         #: Number of coefficients in theta.
         self.size = 0
         for design in designs:
-            self.append(BLOCKS[type(design.term.ties)].from_design(self.size, design))
+            self.append(BLOCKS.get(type(design.term.pairs), Block).from_design(self.size, design))
             self.size = self[-1].rows.stop
 
     def split(self, theta: np.ndarray) -> list[np.ndarray]:

@@ -87,7 +87,7 @@ class Curvature:
     def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         """Return the block for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
         support, features, read_back = (
-            design.term.support,
+            design.term.pairs,
             design.features,
             self.likelihood.family.arrangement.read_back,
         )

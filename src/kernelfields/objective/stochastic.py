@@ -168,7 +168,7 @@ class DualAscent:
         self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
         self._node, self._edge = node, edge
         self._features = node.features
-        self._support = node.term.support.pairs(node.features.shape[1], n_labels)
+        self._support = node.term.pairs.list_pairs(node.features.shape[1], n_labels)
         self._steps = _scored_steps(edge, n_labels)
         #: The sequences that are visited: those that weigh something.
         self.visited = np.flatnonzero(chains.weights > 0)
@@ -217,7 +217,7 @@ class DualAscent:
         """Return the coefficients of the sets from the marginals."""
         node, edge = self._pairs()
         term = self._node.term
-        node = term.to_coordinates(term.support.make_coefficients(node, self._features.shape[1]))
+        node = term.to_coordinates(term.pairs.make_coefficients(node, self._features.shape[1]))
         return [node] if self._edge is None else [node, edge.reshape(self._edge.shape)]
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -312,7 +312,7 @@ def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:
     """Return the pairs of labels a L + b with a coefficient."""
     if edge is None:
         return np.empty(0, dtype=np.int64)
-    return edge.term.support.labellings(n_labels**2)
+    return edge.term.pairs.labellings(n_labels**2)
 
 
 def _soft(values: np.ndarray, l1: float) -> np.ndarray:

@@ -3,8 +3,8 @@
     f(x, y) = z(x)^T V A^T e_y          z: features of a subspace, V (r, q): coefficients, A (L^k, q): label factor
 
 A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
-kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
-V then being (P, 1). Where labels are tied, V is the table that all of them have (tied_coefficients.py).
+kernel (None: the identity) and the pairs of features and labellings with coefficients: all of them, or P chosen ones,
+V then being (P, 1).
 ``sample.design(term)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its scores of new data. Cost
 of scores: that of the features and O(n r q).
 """
@@ -12,11 +12,11 @@ of scores: that of the features and O(n r q).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,10 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.inference import families
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import Array, Placement
-from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import EVERY_PAIR, Pairs
+from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, Pairs, QuadraticForm
 from kernelfields.objective.designs.pairs import Scorer as PairScorer
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
@@ -44,31 +43,6 @@ class Scorer(Protocol):
         """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
 
 
-#: Computes sum_tu k(x_t, x_u) <R_t, R_u> for residuals R (n, q) of inputs x (n, d).
-QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
-
-
-class Untied:
-    """Labels without ties: each entry of V is one of theta."""
-
-    #: Whether labels share coefficients: fewer are free than the table V has entries.
-    shared: ClassVar[bool] = False
-
-    def reduce(self, table: np.ndarray) -> np.ndarray:
-        """Return the free coefficients of a table V, or the gradient in them from one in V: all entries."""
-        return table
-
-    def quadratic_form(
-        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
-    ) -> float:
-        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques."""
-        return untied(kernel, inputs, residuals)
-
-
-#: What most terms have: coefficients of their own for every label.
-UNTIED = Untied()
-
-
 @dataclass(eq=False)
 class Term:
     """A clique set in finite coordinates; ``coefficients`` V are None before the fit."""
@@ -77,31 +51,30 @@ class Term:
     name: str
     subspace: Subspace
     label_factor: np.ndarray | None = None
-    support: Pairs = EVERY_PAIR
+    pairs: Pairs = EVERY_PAIR
     coefficients: np.ndarray | None = None
-    #: How labels share coefficients (tied_coefficients.py).
-    ties: Untied = UNTIED
 
     @property
     def has_shared_coefficients(self) -> bool:
         """Whether labels share coefficients, so that V has more entries than free coefficients."""
-        return self.ties.shared
+        return self.pairs.shared
 
     @property
     def has_all_pairs(self) -> bool:
         """Whether every feature has a free coefficient in every label coordinate."""
-        return self.support.complete and not self.has_shared_coefficients
+        return self.pairs.complete and not self.has_shared_coefficients
 
     def free_coefficients(self, table: np.ndarray) -> np.ndarray:
         """Return the free coefficients of a table V, or the gradient in them from one in V."""
-        return self.ties.reduce(table)
+        return self.pairs.free_coefficients(table)
 
-    def quadratic_form(self, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm) -> float:
+    def quadratic_form(self, inputs: Rows, residuals: np.ndarray, form: QuadraticForm) -> float:
         """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques.
 
-        ``untied`` computes sum_tu k(x_t, x_u) <R_t, R_u>, which it is where labels share no coefficients.
+        ``form`` computes sum_tu k(x_t, x_u) <R_t, R_u>, which it is where labels share no coefficients.
         """
-        return self.ties.quadratic_form(self.clique, self.subspace.kernel, inputs, residuals, untied)
+        assert isinstance(self.pairs, EveryPair), f"term {self.name!r} has chosen pairs, and pivots"
+        return self.pairs.quadratic_form(self.clique, self.subspace.kernel, inputs, residuals, form)
 
     @property
     def labels_per_clique(self) -> int:
@@ -136,7 +109,7 @@ class Term:
     @property
     def outcomes(self) -> np.ndarray | None:
         """The labellings with constant scores; None if all have one."""
-        return self.support.listing
+        return self.pairs.listing
 
     @property
     def has_pivots(self) -> bool:
@@ -183,11 +156,11 @@ class Term:
     @property
     def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
-        return self.to_labellings(self.support.matrix(self.known))
+        return self.to_labellings(self.pairs.matrix(self.known))
 
     def expand_labellings(self, coefficients: np.ndarray) -> np.ndarray:
         """Return some coefficients per labelling, (r, L^k); (1, P) for listed outcomes."""
-        return self.to_labellings(self.support.dense(coefficients))
+        return self.to_labellings(self.pairs.dense(coefficients))
 
     @property
     def tied_scores(self) -> np.ndarray:
@@ -200,9 +173,9 @@ class Term:
 
     def compute_scores(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
-        support = self.support
+        pairs = self.pairs
         return self.to_labellings(
-            support.row(coefficients) if features is None else support.product(features, coefficients)
+            pairs.row(coefficients) if features is None else pairs.product(features, coefficients)
         )
 
     def scores(self, data: Data, workers: Workers) -> np.ndarray:
@@ -214,13 +187,13 @@ class Term:
     def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
         features = self.features(data)
-        return self.support.pick(residuals) if features is None else self.support.slope(features, residuals, workers)
+        return self.pairs.pick(residuals) if features is None else self.pairs.slope(features, residuals, workers)
 
     @cached_property
     def scorer(self) -> PairScorer:
         """The coefficients, prepared for scores."""
         # Laid out once: labelling one short sequence costs less than the layout of a support.
-        return self.support.scorer(self.subspace, self.known)
+        return self.pairs.scorer(self.subspace, self.known)
 
     @property
     def known(self) -> np.ndarray:
@@ -294,19 +267,19 @@ def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
     return [known[id(term.subspace)] for term in terms]
 
 
-def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
+def label_factor(clique: CliqueSet, n_labels: int, pairs: Pairs) -> np.ndarray | None:
     """Return A with A A^T the centred label kernel, or None for the identity.
 
     Pairs of labels with the delta kernel stay uncentred: one dimension in L^2 is not worth a product with a
-    dense (L^2, L^2 - 1) matrix, and so do sets with ties, which permute labels. Pairs without a direction have the
-    L (L + 1) / 2 symmetric tables.
+    dense (L^2, L^2 - 1) matrix, and so do sets whose labels share coefficients, which are permuted. Pairs without a
+    direction have the L (L + 1) / 2 symmetric tables.
     """
     kernel = resolve_label_kernel(clique.label_kernel)
     if clique.symmetric:
         return symmetric_tables(n_labels)
     if clique.one_table:
         return np.ones((n_labels, 1))
-    singly = clique.has_single_labellings or clique.ties is not None
+    singly = clique.has_single_labellings or pairs.shared
     if singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.

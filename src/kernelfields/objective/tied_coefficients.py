@@ -8,7 +8,7 @@ with F the identity for explicit features and Q^T for pivots (basis/orbits.py). 
 that the norm of theta is that of V: a field with ties is the same convex problem on a linear subspace. A posterior
 works in theta; designs, engines and fitted terms have V, and are those of any other field.
 
-Cost: O(r q) for each of ``expand`` and ``reduce``, and a product O(r^2 q) where pivots span the features.
+Cost: O(r q) for each of ``expand`` and ``free_coefficients``, and a product O(r^2 q) where pivots span the features.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import scipy.sparse
 from kernelfields.basis.orbits import permute_columns, pivot_permutations, symmetric_frame
 from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.ties import number_orbits, permute_labellings
+from kernelfields.data.ties import Permutations, number_orbits, permute_labellings
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.objective.blocks import BLOCKS, Block
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import QuadraticForm, Untied
+from kernelfields.objective.designs.pairs import EveryPair, QuadraticForm
 
 
-@dataclass(eq=False)
-class Ties(Untied):
+@dataclass(frozen=True, eq=False)
+class Ties(EveryPair):
     """Orbits of the entries of V (r, q): ``orbits`` (r q,) are their numbers; ``frame`` F (r, r), None: identity."""
 
     orbits: np.ndarray
-    shape: tuple[int, int]
+    table_shape: tuple[int, int]
     frame: np.ndarray | None = None
 
     shared = True
@@ -53,16 +53,16 @@ class Ties(Untied):
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
         """Return the table V (r, q) of coefficients from the coefficients of orbits."""
-        table = (theta * self._heights)[self.orbits].reshape(self.shape)
+        table = (theta * self._heights)[self.orbits].reshape(self.table_shape)
         return table if self.frame is None else self.frame @ table
 
-    def reduce(self, table: np.ndarray) -> np.ndarray:
+    def free_coefficients(self, table: np.ndarray) -> np.ndarray:
         """Return (F T)^T V, (size,): theta of a tied table, or the gradient in theta from one in V."""
         table = table if self.frame is None else self.frame.T @ table
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights
 
     def quadratic_form(
-        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
+        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, form: QuadraticForm
     ) -> float:
         """Return the squared norm of the likelihood's gradient in the RKHS of the averaged kernel."""
         return tied_quadratic_form(kernel, inputs, residuals, clique)
@@ -71,11 +71,11 @@ class Ties(Untied):
         """Return the means of a table (r, q) over the orbits, (size,), an estimate of a reduced diagonal."""
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights**2
 
-    def matrix(self, rows: np.ndarray | None = None) -> scipy.sparse.csr_array:
+    def orbit_matrix(self, rows: np.ndarray | None = None) -> scipy.sparse.csr_array:
         """Return F T for some rows of V, None for all, (rows q, size)."""
         entries = self._heights[self.orbits], (np.arange(len(self.orbits)), self.orbits)
         matrix = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, shape=(len(self.orbits), self.size)))
-        rank, outputs = self.shape
+        rank, outputs = self.table_shape
         if self.frame is not None:
             matrix = scipy.sparse.csr_array(scipy.sparse.kron(self.frame, scipy.sparse.eye_array(outputs)) @ matrix)
         if rows is None:
@@ -89,13 +89,13 @@ class TiedBlock(Block):
     @classmethod
     def from_design(cls, begin: int, design: Design) -> Self:
         """Make the block of a design from its first row in theta."""
-        size = cast(Ties, design.term.ties).size
+        size = cast(Ties, design.term.pairs).size
         return cls(design, slice(begin, begin + size), (size, 1))
 
     @property
     def ties(self) -> Ties:
         """How labels share coefficients."""
-        return cast(Ties, self.design.term.ties)
+        return cast(Ties, self.design.term.pairs)
 
     def split(self, theta: np.ndarray) -> np.ndarray:
         """Return the coefficients (r, q) of the design."""
@@ -103,7 +103,7 @@ class TiedBlock(Block):
 
     def project_gradient(self, gradient: np.ndarray) -> np.ndarray:
         """Return a gradient (r, q) in the coefficients of the design as one in the orbits."""
-        return self.ties.reduce(self.design.expand(gradient))
+        return self.ties.free_coefficients(self.design.expand(gradient))
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
         """Return V over all features, including features without training inputs."""
@@ -111,7 +111,7 @@ class TiedBlock(Block):
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
         """Return this part of theta from a tied V."""
-        return self.ties.reduce(coefficients)
+        return self.ties.free_coefficients(coefficients)
 
     def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
         """Return the means of a diagonal (r, q) over the orbits."""
@@ -119,26 +119,24 @@ class TiedBlock(Block):
 
     def project_matrix(self, matrix: np.ndarray) -> np.ndarray:
         """Return a matrix in the coefficients of the design as one in the orbits."""
-        tied = self.ties.matrix(self.design.occupied)
+        tied = self.ties.orbit_matrix(self.design.occupied)
         return tied.T @ (tied.T @ matrix).T
 
     def tables(self, rows: np.ndarray) -> np.ndarray:
         """Return rows of theta (k, size) as tables V (k, r, q) over all features."""
-        return np.reshape([self.expand(row) for row in rows], (len(rows), *self.ties.shape))
+        return np.reshape([self.expand(row) for row in rows], (len(rows), *self.ties.table_shape))
 
 
 BLOCKS[Ties] = TiedBlock
 
 
-def choose_ties(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
-    """Return how labels share the coefficients of a tied clique set in a subspace."""
-    assert clique.ties is not None
-    clique.ties.check()
-    labels, columns = clique.ties.labels, clique.ties.columns
-    if labels.shape[1] != n_labels:
-        raise ValueError(f"ties move {labels.shape[1]} labels, and there are {n_labels}")
-    outputs = np.array([coordinate_moves(clique, each) for each in labels])
-    features, frame = _feature_moves(subspace, columns, len(labels))
+def find_orbits(ties: Permutations, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+    """Return how labels share the coefficients of a clique set in a subspace."""
+    ties.check()
+    if ties.labels.shape[1] != n_labels:
+        raise ValueError(f"ties move {ties.labels.shape[1]} labels, and there are {n_labels}")
+    outputs = np.array([coordinate_moves(clique, each) for each in ties.labels])
+    features, frame = _feature_moves(subspace, ties.columns, len(ties.labels))
     rank, width = features.shape[1], outputs.shape[1]
     moves = [(own[:, None] * width + beside).ravel() for own, beside in zip(features, outputs, strict=True)]
     return Ties(number_orbits(moves, rank * width), (rank, width), frame)

@@ -36,7 +36,6 @@ from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
-from kernelfields.models.build import check_pivots_allowed
 from kernelfields.numerics.parameters import check_prior_variance, count_or_none, is_real
 from kernelfields.reports.tables import PlainValues
 
@@ -176,7 +175,7 @@ def _check(described: Searched, training: FitState) -> None:
         make_pilot(described).structure.clique_sets(training) if isinstance(described, FieldEstimator) else ()
     ):
         if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
-            check_pivots_allowed(name, clique)
+            clique.check_pivots(name)
 
 
 def _read_entries(values: object, name: str, read: Callable[[Any, str], Value]) -> list[Value]:

@@ -186,7 +186,7 @@ def other_labels(s: Subject) -> None:
     agree(s, s.fit(labels=numbers))
 
 
-def _with_gaps(s: Subject, worker_callback: Any) -> list[list]:
+def _with_gaps(s: Subject, replace_label: Any) -> list[list]:
     """Return the labels of the fit, every fifth of them replaced."""
     count = 0
     labels = []
@@ -194,7 +194,7 @@ def _with_gaps(s: Subject, worker_callback: Any) -> list[list]:
         own = []
         for label in item.labels:
             count += 1
-            own.append(worker_callback(label) if count % 5 == 0 else label)
+            own.append(replace_label(label) if count % 5 == 0 else label)
         labels.append(own)
     return labels
 
@@ -217,10 +217,10 @@ def _weights_of(s: Subject, label: Any) -> list[float]:
     return [float(other in label if isinstance(label, set) else other == label) for other in s.classes]
 
 
-def _partial(s: Subject, worker_callback: Any) -> Any:
+def _partial(s: Subject, replace_label: Any) -> Any:
     if not s.labelled:
         raise Inexpressible("there are no labels")
-    labels = _with_gaps(s, worker_callback)
+    labels = _with_gaps(s, replace_label)
     settings = {} if s.name in ("compat.CRF", "SequenceClassifier") else {"partial_labels": PartialLabels()}
     if "partial_labels" not in s.kind._get_param_names():
         settings = {}

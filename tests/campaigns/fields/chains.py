@@ -444,7 +444,7 @@ class Chain(Drawn):
         terms = self.fitted.field_.terms
         far = [term for term in terms if term.group not in (None, "edge")]
         automaton = not self.ring and all(str(term.group).startswith("order") and term.is_constant for term in far)
-        supports = [term.support for term in terms if term.group == group]
+        supports = [term.pairs for term in terms if term.group == group]
         if not automaton or any(support.listing is None for support in supports):
             return None
         return np.unique(np.concatenate([support.outcomes for support in supports]))

@@ -57,7 +57,7 @@ class PlainTerm:
     @classmethod
     def of(cls, term: Any, n_labels: int) -> PlainTerm:
         """Return the arrays of a fitted term; ``features_of`` takes what its cliques see, dense."""
-        subspace, support = term.subspace, term.support
+        subspace, support = term.subspace, term.pairs
         kind = type(subspace).__name__
         if kind == "PivotSubspace":
             pivots = subspace.pivots

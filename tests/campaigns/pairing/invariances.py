@@ -58,7 +58,7 @@ def shifted(count: Count, problem: Problem, model: Any, random: np.random.Genera
     terms = model.field_.terms
     parts = [
         term.fitted(term.coefficients + 0.7)
-        if term.is_constant and term.label_factor is None and term.support.complete
+        if term.is_constant and term.label_factor is None and term.pairs.complete
         else term
         for term in terms
     ]

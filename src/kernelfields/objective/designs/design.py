@@ -191,7 +191,7 @@ class Design:
     def shape(self) -> tuple[int, int]:
         """Shape (r, q) of the coefficients; (P, 1) with a support."""
         factor = self.term.label_factor
-        return self.term.support.shape(self.rank, self.n_configurations if factor is None else factor.shape[1])
+        return self.term.pairs.shape(self.rank, self.n_configurations if factor is None else factor.shape[1])
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the rows of full coefficients in occupied columns."""
@@ -243,12 +243,12 @@ class LocalDesign(Design):
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
         sparse, density, n_columns = is_sparse(features), 1.0, features.shape[1]
-        occupied = term.support.find_occupied(features, group)
+        occupied = term.pairs.find_occupied(features, group)
         if occupied is not None:
             features = csr_array(features)[:, occupied]
         if is_sparse(features):
             density = features.nnz / max(1, features.shape[0] * features.shape[1])
-        table = term.support.table(features)
+        table = term.pairs.table(features)
         return cls(
             term,
             n_labels,
@@ -289,14 +289,14 @@ class LocalDesign(Design):
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Array:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant term."""
         if self.table is None:
-            return self.to_labellings(self.term.support.row(coefficients))
+            return self.to_labellings(self.term.pairs.row(coefficients))
         return self.to_labellings(self.table.product(coefficients, workers or Workers(1)))
 
     def pull_back(self, residual: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
         rows = self.to_coordinates(residual)
         if self.table is None:
-            return self.term.support.pick(rows)
+            return self.term.pairs.pick(rows)
         return self.table.transposed_product(rows, workers or Workers(1))
 
     def to_labellings(self, values: Array) -> Array:
@@ -350,7 +350,7 @@ def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[t
 
     def key(numbered: tuple[int, LocalDesign]) -> object:
         design = numbered[1]
-        return design if design.table is None else design.term.support.sharer(design.table)
+        return design if design.table is None else design.term.pairs.sharer(design.table)
 
     return [list(run) for _, run in groupby(designs, key)]
 

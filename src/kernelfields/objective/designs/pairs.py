@@ -1,7 +1,8 @@
 """The pairs of features and labellings with a weight: all of them here, chosen ones in supports.py.
 
 Both answer the same questions: what shape coefficients have, what features make of them, and what residuals make of
-coefficients. A term without features, such as plain transitions, has one feature, the constant.
+coefficients. A term without features, such as plain transitions, has one feature, the constant. Where labels share
+weights, every pair has one, and fewer are free (tied_coefficients.py).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from kernelfields.basis.subspace import Subspace
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace, Subspace
 from kernelfields.data.chains import Packed
 from kernelfields.data.cliques import CliqueSet
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.group import Group
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
@@ -23,6 +26,8 @@ from kernelfields.objective.designs.tables import FeatureTable, feature_table
 
 #: Pairs with a coefficient.
 Pairs: TypeAlias = "EveryPair | pair_forms.Support"
+#: Computes sum_tu k(x_t, x_u) <R_t, R_u> for residuals R (n, q) of inputs x (n, d).
+QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
 #: Finds the pairs that occur, as :func:`seen_pairs` does.
 PairFinder: TypeAlias = "Callable[..., pair_forms.Support]"
 
@@ -40,8 +45,31 @@ class EveryPair:
 
     #: Whether no pair is left out.
     complete: ClassVar[bool] = True
+    #: Whether pairs share coefficients: fewer are free than the table V has entries.
+    shared: ClassVar[bool] = False
     #: The labellings that the scores of the only feature are listed for; None for a table of all.
     listing: ClassVar[np.ndarray | None] = None
+
+    def choose_span(
+        self, choose: Callable[[int | None], PanelCholesky], most: int | None
+    ) -> tuple[PivotSubspace, PanelCholesky | None]:
+        """Return the span of at most ``most`` pivots, which ``choose`` selects, and the panel with its features."""
+        panel = choose(most)
+        return panel.subspace(), panel
+
+    def in_subspace(self, clique: CliqueSet, subspace: Subspace, n_labels: int) -> EveryPair:
+        """Return the pairs of the features of a subspace."""
+        return self
+
+    def free_coefficients(self, table: np.ndarray) -> np.ndarray:
+        """Return the free coefficients of a table V, or the gradient in them from one in V: all entries."""
+        return table
+
+    def quadratic_form(
+        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, form: QuadraticForm
+    ) -> float:
+        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques."""
+        return form(kernel, inputs, residuals)
 
     def shape(self, rank: int, width: int) -> tuple[int, int]:
         """Return the shape of the coefficients for these numbers of features and label coordinates."""
@@ -115,7 +143,7 @@ class EveryPair:
         """Return the labellings with a coefficient of the only feature."""
         return np.arange(n_outcomes)
 
-    def pairs(self, n_features: int, n_outcomes: int) -> pair_forms.Support:
+    def list_pairs(self, n_features: int, n_outcomes: int) -> pair_forms.Support:
         """Return all pairs one by one."""
         begin = np.arange(n_features + 1, dtype=np.int64) * n_outcomes
         return pair_forms.Support(begin, np.tile(np.arange(n_outcomes, dtype=np.int32), n_features), n_outcomes)

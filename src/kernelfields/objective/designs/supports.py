@@ -47,12 +47,17 @@ class Support:
     n_outcomes: int
 
     complete: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
 
     def select_pairs(
         self, data: Packed, clique: CliqueSet, n_labels: int, features: Rows | None, find: object
     ) -> Support:
         """Return the pairs unchanged: further fits use them."""
         return self
+
+    def free_coefficients(self, table: np.ndarray) -> np.ndarray:
+        """Return the coefficients, or a gradient in them: all are free."""
+        return table
 
     @property
     def n_features(self) -> int:
@@ -143,7 +148,7 @@ class Support:
         """Return the labellings with a coefficient of the only feature."""
         return self.outcomes.astype(np.int64)
 
-    def pairs(self, n_features: int, n_outcomes: int) -> Support:
+    def list_pairs(self, n_features: int, n_outcomes: int) -> Support:
         """Return the pairs unchanged."""
         return self
 

@@ -137,8 +137,8 @@ def _scored_steps(
     """Return the steps of a field; only scored steps if they are few."""
     step, n_steps = None if family.base is None else family.base.step, family.n_labels**2
     forbidden = 0 if step is None else int(np.count_nonzero(step))
-    n_scored = 0 if edge is None else edge.term.support.count(n_steps)
+    n_scored = 0 if edge is None else edge.term.pairs.count(n_steps)
     if not should_list_steps(n_scored + forbidden, family.n_labels):
         return _TableSteps(family, counts, edge)
-    own = np.empty(0, dtype=np.int64) if edge is None else edge.term.support.labellings(n_steps)
+    own = np.empty(0, dtype=np.int64) if edge is None else edge.term.pairs.labellings(n_steps)
     return _ListedSteps(family, counts, own, workers)
