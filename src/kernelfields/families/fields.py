@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 from kernelfields.families.exponential_family import ExponentialFamily, Member
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.family import Member as LabelMember
-from kernelfields.inference.packing import check_values, split_shapes
+from kernelfields.inference.packed_graphs import split_shapes
+from kernelfields.inference.packing import check_values
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import conjugate_gradients
 

@@ -15,7 +15,8 @@ from kernelfields.inference.family import Labellings as Labellings, LabelFamily 
 from kernelfields.inference.potentials import EDGE as EDGE, Placement as Placement, Potentials as Potentials
 from kernelfields.inference.graph_plans import plan_inference as plan_inference
 from kernelfields.inference.ngrams.family import NgramFamily as NgramFamily
-from kernelfields.inference.packing import InfeasibleGraph as InfeasibleGraph, InfeasibleSequence as InfeasibleSequence
+from kernelfields.inference.packed_graphs import InfeasibleGraph as InfeasibleGraph
+from kernelfields.inference.packing import InfeasibleSequence as InfeasibleSequence
 from kernelfields.inference.segments.family import SegmentFamily as SegmentFamily
 from kernelfields.inference.single import SingleFamily as SingleFamily
 from kernelfields.inference.table import TableFamily as TableFamily

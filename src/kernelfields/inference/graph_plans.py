@@ -27,7 +27,7 @@ from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import is_group_constant
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import JunctionFamily, TooWide
-from kernelfields.inference.packing import check_structure
+from kernelfields.inference.packed_graphs import check_structure
 from kernelfields.inference.potentials import Placed
 from kernelfields.inference.tree.family import NotAForest, TreeFamily
 from kernelfields.numerics.parameters import check_declared

@@ -31,7 +31,8 @@ import numpy as np
 
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
-from kernelfields.inference.packing import check_values, group_places
+from kernelfields.inference.packed_graphs import group_places
+from kernelfields.inference.packing import check_values
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.sparse_rows import gather_entries
 from kernelfields.numerics.threads import Workers

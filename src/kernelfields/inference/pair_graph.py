@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.inference import tree
-from kernelfields.inference.packing import distinct_pairs, exponentials, group_places
+from kernelfields.inference.packed_graphs import distinct_pairs, group_places
+from kernelfields.inference.packing import exponentials
 
 
 def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

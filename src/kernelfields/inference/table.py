@@ -46,7 +46,8 @@ import numpy as np
 from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.family import JunctionFamily
-from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible
+from kernelfields.inference.packed_graphs import InfeasibleGraph, check_structure
+from kernelfields.inference.packing import raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 

@@ -29,7 +29,8 @@ from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.rows import block_bytes
 from kernelfields.engines.torch.steps import finite_or_zero
 from kernelfields.inference.family import LabelFamily, Member
-from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.packed_graphs import InfeasibleGraph
+from kernelfields.inference.packing import raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.inference.single import SingleFamily, infeasible_item
 from kernelfields.inference.table import LabelTableRows, TableFamily

@@ -34,7 +34,8 @@ from kernelfields.engines.torch.tables import csr_tensor
 from kernelfields.inference.approximate.base import diagnose
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.family import Member
-from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.packed_graphs import InfeasibleGraph
+from kernelfields.inference.packing import raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 

@@ -34,7 +34,7 @@ from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, sample
 from kernelfields.inference.approximate.perfect import sample_perfectly
 from kernelfields.inference.family import Labellings, RankedLabellings, warn_of_inference
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphLabellings, GraphPotentials
-from kernelfields.inference.packing import concatenate, group_places
+from kernelfields.inference.packed_graphs import concatenate, group_places
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers

@@ -31,7 +31,8 @@ from kernelfields.inference.approximate.base import (
     diagnose,
 )
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.packed_graphs import InfeasibleGraph
+from kernelfields.inference.packing import raise_if_infeasible
 from kernelfields.inference.pair_graph import DOWN, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.numerics.threads import Workers
 

@@ -1,6 +1,6 @@
 """Recursions of chains with tables of all labels: vectorized over chains, or compiled.
 
-Functions of one ring (recursions.py) take and return the same arrays, in the layout of packing.py. Loops are in
+Functions of one semiring (recursions.py) take and return the same arrays, in the layout of packing.py. Loops are in
 step_passes.py, plain.py, scaled_compiled.py and decoding.py; compiled ones are loaded when they are first called. Long
 chains are passed in pieces (long.py).
 """
@@ -14,9 +14,8 @@ import numpy as np
 
 from kernelfields.inference import chain
 from kernelfields.inference.chain import step_passes
-from kernelfields.inference.chain.long import LONG, count_pieces, cut_chain, pass_long_chain
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.packing import ScaledPasses
+from kernelfields.inference.packing import LONG, ScaledPasses
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -36,6 +35,10 @@ class Layout:
 
     def count_pieces(self, n_threads: int) -> np.ndarray:
         """Return the pieces of each long chain for some threads."""
+        if not self.long_chains.size:
+            return self.long_chains
+        from kernelfields.inference.chain.long import count_pieces
+
         return count_pieces(np.diff(self.offsets), n_threads if self.forgets else 1)[self.long_chains]
 
     @cached_property
@@ -75,6 +78,8 @@ def compiled_sums(
     pieces = dict(zip(layout.long_chains.tolist(), layout.count_pieces(workers.n_threads).tolist(), strict=True))
 
     def pass_long(sequence: int, own: Workers) -> None:
+        from kernelfields.inference.chain.long import cut_chain, pass_long_chain
+
         begin, end = layout.offsets[sequence : sequence + 2].tolist()
         cuts = cut_chain(begin, end, pieces[sequence])
         log_partition[sequence], fine, forgets = pass_long_chain(cuts, node, passes, own)

@@ -28,7 +28,7 @@ from kernelfields.inference import measures
 from kernelfields.inference.chain.dense import Layout
 from kernelfields.inference.chain.recursions import chosen, list_forms
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
+from kernelfields.inference.packing import exponentials
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -61,15 +61,9 @@ class ChainMember(Member):
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
-        from kernelfields.inference.graphs import GraphPotentials
-        from kernelfields.inference.junction.family import RescuedItems
+        from kernelfields.inference.chain.as_graphs import rescue
 
-        steps = self.family.clique_members(EDGE)
-        checked = GraphPotentials(self.potentials.node, [self.potentials.edge], (self._tied,), self.weights)
-        try:
-            rescued = RescuedItems(sequences, self.family, [steps], checked, self._workers, table_rows=[steps[:, 1]])
-        except InfeasibleGraph as error:
-            raise InfeasibleSequence(error.graph) from None
+        rescued = rescue(self, sequences, self._workers)
         self.log_partition[sequences] = rescued.member.log_partition
         self._passes.marginals[rescued.rows] = rescued.member.node_marginals
         self._passes.alpha[rescued.rows] = self._passes.inverse_predicted[rescued.rows] = 0.0
@@ -258,18 +252,11 @@ class ChainLabellings(Labellings):
         return chosen("max", self.family.forms)(self.family.layout, self.potentials, self.workers)
 
     def _n_best(self, k: int) -> RankedLabellings:
-        from kernelfields.inference.junction.family import JunctionFamily
+        from kernelfields.inference.chain.as_graphs import rank_labellings
 
-        family, potentials = self.family, self.potentials
-        if not family.n_items:
+        if not self.family.n_items:
             return [], []
-        steps, edge = family.step_pairs(), potentials.edge
-        junction = JunctionFamily(family.offsets, [steps], family.n_labels, memory=np.inf)
-        own = Potentials(potentials.node, {"0": edge if len(edge) == 1 else edge[steps[:, 1]]})
-        try:
-            return junction.labellings(own, self.workers).n_best(k)
-        except InfeasibleGraph as error:
-            raise InfeasibleSequence(error.graph) from None
+        return rank_labellings(self.family, self.potentials, k, self.workers)
 
     def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         return ChainMember(self.family, self.potentials, None, self.workers).sample(n_samples, random)
@@ -495,6 +482,6 @@ def positions_per_block(n_positions: int, n_labels: int, n_threads: int) -> int:
 def blocks_of_sequences(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
     """Split sequences into runs of about ``at_once`` positions, at least one sequence each."""
     n_blocks = max(1, int(offsets[-1]) // at_once)
-    targets = np.linspace(0, offsets[-1], n_blocks + 1)
-    cuts = np.unique(np.searchsorted(offsets, targets))
+    ends = np.linspace(0, offsets[-1], n_blocks + 1)
+    cuts = np.unique(np.searchsorted(offsets, ends))
     return [(int(a), int(b)) for a, b in pairwise(cuts)]

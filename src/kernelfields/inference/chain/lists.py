@@ -18,13 +18,8 @@ import numpy as np
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference import chain
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, compiled_lists
-from kernelfields.inference.packing import (
-    InfeasibleGraph,
-    InfeasibleSequence,
-    exponentials,
-    positive_exp,
-    raise_if_infeasible,
-)
+from kernelfields.inference.packed_graphs import InfeasibleGraph
+from kernelfields.inference.packing import InfeasibleSequence, exponentials, positive_exp, raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 

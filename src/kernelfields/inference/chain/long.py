@@ -24,11 +24,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from kernelfields.inference import chain
-from kernelfields.inference.packing import ScaledPasses
+from kernelfields.inference.packing import LONG, ScaledPasses
 from kernelfields.numerics.threads import Workers
 
-#: Chains of more positions are long.
-LONG = 2**13
 # Positions of a step, and the fewest of a piece: what a chain needs to forget is to be little of it.
 _STRIDE, _LEAST_PIECE = 2**7, 2**12
 _PIECES_PER_THREAD = 2

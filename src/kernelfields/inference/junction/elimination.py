@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.inference import junction
-from kernelfields.inference.packing import group_places
+from kernelfields.inference.packed_graphs import group_places
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60

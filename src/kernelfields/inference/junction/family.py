@@ -35,7 +35,8 @@ from kernelfields.inference.family import LabelFamily, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.elimination import TooWide
 from kernelfields.inference.junction.plan import Layout, plan_junction
-from kernelfields.inference.packing import InfeasibleGraph, concatenate, exponentials, raise_if_infeasible
+from kernelfields.inference.packed_graphs import InfeasibleGraph, concatenate
+from kernelfields.inference.packing import exponentials, raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 

@@ -28,7 +28,7 @@ from kernelfields.inference.junction.elimination import (
     format_bytes,
     improve_order,
 )
-from kernelfields.inference.packing import group_places
+from kernelfields.inference.packed_graphs import group_places
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.packing import group_places
+from kernelfields.inference.packed_graphs import group_places
 
 #: Bytes of arcs, gaps and their work space up to which automata are made.
 MOST_BYTES = 2.0**32
