@@ -23,7 +23,7 @@ def field(*cliques, **options):
 
 def by_junction_trees(monkeypatch):
     """From now on chains with n-grams are seen as graphs."""
-    monkeypatch.setattr("kernelfields.inference.choice.has_only_ngrams", lambda placed: False)
+    monkeypatch.setattr("kernelfields.inference.far_labels.has_only_ngrams", lambda placed: False)
 
 
 @pytest.fixture(scope="module")

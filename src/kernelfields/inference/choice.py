@@ -136,6 +136,11 @@ Builder = Callable[..., LabelFamily]
 _BUILDERS: dict[str, Builder] = {}
 
 
+#: Return the size of every item of data, (S,), and the largest size of a batch, for terms and a spec, by kind: for
+#: kinds other than chains, whose batches have as many positions as fit in memory.
+BATCH_SIZES: dict[str, Callable[[Any, Sequence[Any], FamilySpec], tuple[np.ndarray, int]]] = {}
+
+
 def builds(kind: str) -> Callable[[Builder], Builder]:
     """Register a function that returns families of a kind."""
 
@@ -188,6 +193,11 @@ def choose_family(
     return _BUILDERS[spec.kind](data, placed, spec, lists=lists, planned=planned)
 
 
+# Rows of single inputs in a batch.
+_ROWS = 20_000
+BATCH_SIZES["single"] = lambda data, terms, spec: (data.lengths, _ROWS)
+
+
 @builds("single")
 def _single_family(data: Packed, placed: Sequence[Placed], spec: FamilySpec, **options: object) -> LabelFamily:
     return families.SingleFamily(data.n_positions, spec.n_labels)
@@ -199,11 +209,7 @@ def _chain_family(
 ) -> LabelFamily:
     n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.has_forbidden_labellings(chains) else None
     if any(term.reach > 1 for term in placed):
-        if not has_only_ngrams(placed):
-            return families.junction_of_chains(chains, placed, spec.base_measure(chains))
-        orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
-        ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
-        return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=is_group_constant(placed, EDGE), base=base)
+        return families.build_far_family(chains, placed, spec.base_measure(chains))
     tied = is_group_constant(placed, EDGE)
     if base is not None and base.lists is not None and families.should_use_lists(base.lists):
         packed = base.lists if lists and tied else None
@@ -216,24 +222,9 @@ def _narrow_family(family: ChainFamily, base: measures.BaseMeasure) -> ChainFami
     return families.limit_chains(family, base)
 
 
-def has_only_ngrams(placed: Sequence[Grouped]) -> bool:
-    """Whether distant labels meet in n-grams alone, without inputs."""
-    far = [term for term in placed if term.reach > 1]
-    return bool(far) and all(term.labels_per_clique > 2 and term.is_constant for term in far)
-
-
 def has_long_reach(placed: Sequence[Grouped]) -> bool:
     """Whether labels of a chain that are not neighbours share a clique."""
     return any(term.reach > 1 for term in placed)
-
-
-def _listed_labellings(length: int, placed: Sequence[Placed]) -> np.ndarray | None:
-    """Return the sorted labellings of the n-grams of a length; None if one set has weights for all."""
-    lists = [term.outcomes for term in placed if term.labels_per_clique == length]
-    known = [outcomes for outcomes in lists if outcomes is not None]
-    if len(known) < len(lists):
-        return None
-    return known[0] if len(known) == 1 else np.unique(np.concatenate(known))
 
 
 def refuse_approximate(family: LabelFamily, what: str) -> None:

@@ -20,6 +20,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -411,6 +412,8 @@ class LabelFamily(ABC):
     _labellings_type: type[Labellings]
     #: Whether labels meet no others.
     single_labels = False
+    #: The labels that have potentials at each position; None for potentials of all labels.
+    packed: Any = None
     base: measures.BaseMeasure | None = None
 
     def __init__(

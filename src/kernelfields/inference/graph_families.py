@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -19,7 +20,7 @@ from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_rows import PartialRows
 from kernelfields.data.reading import locate
 from kernelfields.inference.checks import LabelChecks, check_left, checks_labels
-from kernelfields.inference.choice import FamilySpec, builds
+from kernelfields.inference.choice import BATCH_SIZES, FamilySpec, builds
 from kernelfields.inference.family import LabelFamily, is_group_constant
 from kernelfields.inference.graph_plans import Method, name_plan, plan_inference
 from kernelfields.inference.graphs import GraphFamily
@@ -34,6 +35,10 @@ _SMALL_TABLE = 14
 _MOST_LABELS = {True: 20, False: 16}
 # Tables of one instance that a search for the graph of labels allows: those of about 9 labels at once.
 _SEARCHED_BYTES = 2.0**17
+
+
+# Values in a batch: potentials of graphs; features and potentials of instances.
+_GRAPH_VALUES, _INSTANCE_VALUES = 32 * 2**20, 16 * 2**20
 
 
 @builds("graph")
@@ -63,6 +68,17 @@ def graph_family(
     return name_plan(planned, graphs, placed, spec.base_measure(graphs))
 
 
+def _size_graphs(graphs: Graphs, terms: Sequence[Placed], spec: FamilySpec) -> tuple[np.ndarray, int]:
+    """Return the number of potentials of every graph, (S,), and how many a batch has."""
+    values = graphs.lengths * spec.n_labels
+    for factors in graphs.factors:
+        values = values + factors.counts * spec.n_labels**factors.labels_per_clique
+    return values, _GRAPH_VALUES
+
+
+BATCH_SIZES["graph"] = _size_graphs
+
+
 @builds("instances")
 def _instance_family(
     instances: LabelledInstances, placed: Sequence[Placed], spec: FamilySpec, **options: object
@@ -73,6 +89,17 @@ def _instance_family(
     members = [factors.members for factors in graphs.factors]
     plan = plan_labels(graphs.offsets, members, spec.method, tied=len(tied) == len(names))
     return plan.with_names(names, tied)
+
+
+def _size_instances(instances: LabelledInstances, terms: Sequence[Any], spec: FamilySpec) -> tuple[np.ndarray, int]:
+    """Return ones, (S,), and the number of instances of a batch."""
+    rank = max(term.subspace.rank for term in terms if not term.is_constant)
+    tied = all(term.is_constant for term in terms if term.group is not None)
+    values = rank + 4 * spec.n_names + (0 if tied else 8 * len(spec.pairs))
+    return np.ones(len(instances.lengths), dtype=np.int64), max(1, _INSTANCE_VALUES // values)
+
+
+BATCH_SIZES["instances"] = _size_instances
 
 
 def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Method, *, tied: bool) -> GraphFamily:

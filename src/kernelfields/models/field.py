@@ -1,17 +1,15 @@
-"""Fitted fields: terms and the family of their labellings, from data to potentials, answers and certificates.
+"""Fitted fields: terms and the family of their labellings, from data to potentials and answers.
 
     potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T )
 
-Prediction, scoring and certificates of chains, segments, graphs, several labels and single labels are computed alike.
-Data are cut into batches of whole items whose potentials and features fit in memory. Where lists restrict the labels,
-potentials are those of listed_potentials.py.
+Prediction and scoring of labels of all kinds are computed alike. Data are cut into batches of whole items whose
+potentials and features fit in memory. Where lists restrict the labels, potentials are those of listed_potentials.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -19,21 +17,15 @@ from kernelfields import models
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference import families
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import FamilySpec, choose_family, has_long_reach, has_only_ngrams, refuse_approximate
+from kernelfields.inference.choice import BATCH_SIZES, FamilySpec, choose_family, has_long_reach
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.datafit import choose_objective
-from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.penalty import term_gap, term_penalty
-from kernelfields.objective.term import Expansions, QuadraticForm, Scorer, Term
+from kernelfields.objective.term import Expansions, Scorer, Term
 
 # Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
 _POSITIONS = 200_000
 _NODE_BYTES, _EDGE_BYTES = 512 * 2**20, 256 * 2**20
-# Values in a batch: potentials of graphs, features and potentials of instances; rows of single inputs.
-_GRAPH_VALUES, _INSTANCE_VALUES, _ROWS = 32 * 2**20, 16 * 2**20, 20_000
 
 
 @dataclass(eq=False)
@@ -88,7 +80,7 @@ class Field:
         if not data.n_positions:
             return families.SingleFamily(0, self.spec.n_labels), Potentials(np.zeros((0, self.spec.n_labels)))
         family = self.family(data, lists=True)
-        if data.allowed.restrict and isinstance(family, families.ListFamily) and family.packed is not None:
+        if family.packed is not None:
             return family, models.listed_potentials.listed_potentials(self, data, family, workers, place)
         kernels = any(term.has_pivots for term in self.terms)
         there = place.device_inference(family) if place is not None and kernels else None
@@ -120,74 +112,19 @@ class Field:
 
     def _sizes(self, data: PackedData) -> tuple[np.ndarray, int]:
         """Return the size of every item, (S,), and the maximal size of a batch."""
-        terms, spec = self.terms, self.spec
-        if spec.kind == "single":
-            return data.lengths, _ROWS
-        if spec.kind == "instances":
-            rank = max(term.subspace.rank for term in terms if not term.is_constant)
-            tied = all(term.is_constant for term in terms if term.group is not None)
-            values_of_instance = rank + 4 * spec.n_names + (0 if tied else 8 * len(spec.pairs))
-            return np.ones(len(data.lengths), dtype=np.int64), max(1, _INSTANCE_VALUES // values_of_instance)
-        if spec.kind == "graph":
-            graphs: Any = data
-            values = data.lengths * spec.n_labels
-            for factors in graphs.factors:
-                values = values + factors.counts * spec.n_labels**factors.labels_per_clique
-            return values, _GRAPH_VALUES
-        return data.lengths, _positions_of_chains(terms, spec.n_labels)
-
-    def certify(
-        self, data: PackedData, workers: Workers, scope: str = "rkhs", place: Engine | None = None
-    ) -> Certificate:
-        """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
-
-        Where labels are partly known it is that of the labels as this field completes them. ``place`` computes kernels,
-        None for here. ValueError if inference is approximate.
-        """
-        family = self.family(data)
-        refuse_approximate(family, "a certificate")
-        placements = [term.placement(data) for term in self.terms]
-        potentials = self.potentials(data, family, workers, place)
-        objective = choose_objective(family, data, workers)
-        likelihood = objective.majorize(potentials)
-        evaluation = likelihood.evaluate(potentials)
-        value, parts = evaluation.value, {}
-        for term, placement in zip(self.terms, placements, strict=True):
-            rows = family.arrangement.residuals(evaluation.residual, placement)
-            residuals, variance = term.to_coordinates(rows), term.prior_variance
-            if term.has_pivots and scope == "rkhs":
-                form = kernel_quadratic_form if place is None else place.quadratic_form
-                norm, gradient = _rkhs_norm_and_gradient(term, data, residuals, form)
-                value += 0.5 * norm / variance
-                parts[term.name] = 0.5 * variance * max(gradient, 0.0)
-            else:
-                slope = term.slope(data, residuals, likelihood.workers)
-                value += term_penalty(term, term.known)
-                known, slope = term.free_coefficients(term.known), term.free_coefficients(slope)
-                parts[term.name] = term_gap(term, known, slope)
-        # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
-        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, not objective.convex)
+        sizes = BATCH_SIZES.get(self.spec.kind)
+        if sizes is not None:
+            return sizes(data, self.terms, self.spec)
+        return data.lengths, _positions_of_chains(self.terms, self.spec.n_labels)
 
 
 def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
     terms = [term for term in terms if not term.clique.of_segments]
-    reach = max((term.reach for term in terms if not term.is_constant), default=0)
-    if reach or (has_long_reach(terms) and not has_only_ngrams(terms)):
-        # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
-        reach = reach if has_only_ngrams(terms) else max(term.reach for term in terms)
+    if has_long_reach(terms):
+        reach = families.table_reach(terms)
+    else:
+        reach = max((term.reach for term in terms if not term.is_constant), default=0)
+    if reach:
         limit = max(1, min(limit, _EDGE_BYTES // (8 * n_labels ** (reach + 1))))
     return limit
-
-
-def _rkhs_norm_and_gradient(
-    term: Term, data: PackedData, residuals: np.ndarray, form: QuadraticForm
-) -> tuple[float, float]:
-    """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
-    variance, coefficients, subspace = term.prior_variance, term.known, term.span
-    inputs = term.clique.view(data)
-    dual = subspace.dual_coefficients(coefficients)
-    norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))
-    cross = float(np.vdot(subspace.apply(inputs, coefficients), residuals))
-    quadratic = term.quadratic_form(inputs, residuals, form)
-    return norm, norm / variance**2 + 2.0 * cross / variance + quadratic

@@ -45,9 +45,10 @@ class ScoredField(Protocol):
 
 
 def listed_potentials(
-    field: ScoredField, data: PackedData, family: ListFamily, workers: Workers, place: Engine | None
+    field: ScoredField, data: PackedData, family: LabelFamily, workers: Workers, place: Engine | None
 ) -> Potentials:
-    """Return the potentials of allowed labels, and of the steps between all."""
+    """Return the potentials of allowed labels, and of the steps between all, for a family of lists."""
+    assert isinstance(family, ListFamily)
     node = _score_lists(field, data, family.lists, workers, place)
     pairs = [term for term in field.terms if term.labels_per_clique == 2]
     edge, steps = field.expansions.steps(pairs, field.spec)

@@ -16,6 +16,7 @@ from kernelfields.estimators import library
 from kernelfields.estimators.answering.lengths import cut_by_lengths
 from kernelfields.estimators.kept_field import KeptField, blas_limit
 from kernelfields.estimators.workers import distribute_method
+from kernelfields.models.exact_certificate import certify as certify_field
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers, blas_threads
 
@@ -83,7 +84,7 @@ def certify(
     data = self.structure.read_training(X, y, sample_weight)
     place = resolve_scoring_engine(self.engine, n_values=self._n_values(data))
     with blas_threads(blas_limit(self, data.n_positions)):
-        return fitted.certify(data, Workers(self.n_jobs), scope, place)
+        return certify_field(fitted, data, Workers(self.n_jobs), scope, place)
 
 
 @distribute_method
