@@ -17,7 +17,8 @@ import scipy.sparse
 from kernelfields.data.chains import Chains
 from kernelfields.data.partial_rows import PartialRows, TargetRows
 from kernelfields.data.reading import SEQUENCES, Matrix
-from kernelfields.inference.checks import ChainChecks, check_left, checks_labels
+from kernelfields.inference.chain.label_checks import ChainChecks
+from kernelfields.inference.checks import check_left, checks_labels
 from kernelfields.inference.choice import FamilySpec, builds, choose_family
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graph_plans import junction_of_chains
