@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.objective.clique_curvature import supported_curvature
+from kernelfields.objective.curvature_blocks import supported_curvature
 
 RANDOM = np.random.default_rng(0)
 N, RANK, OUTCOMES = 11, 5, 6

@@ -26,7 +26,7 @@ from kernelfields.inference import chain
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads, even_runs
-from kernelfields.objective.clique_curvature import within_clique_curvature
+from kernelfields.objective.curvature_blocks import within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import Likelihood
