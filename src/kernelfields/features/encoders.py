@@ -148,11 +148,11 @@ class Encoder:
             return []
         # The length is looked after here; the tokenizer would warn that it is too long for the model.
         found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        worker_callback = self.tokenizer.unk_token_id
+        unknown = self.tokenizer.unk_token_id
         for number, ids in enumerate(found):
-            if not ids and worker_callback is None:
+            if not ids and unknown is None:
                 raise ValueError(f"the tokenizer finds nothing in {texts[number]!r}: leave it out")
-        return [ids or [worker_callback] for ids in found]
+        return [ids or [unknown] for ids in found]
 
     def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
         """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
