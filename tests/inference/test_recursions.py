@@ -1,4 +1,4 @@
-"""Every recursion of chains against its ring: passes in logarithms, or all labellings."""
+"""Every recursion of chains against its semiring: passes in logarithms, or all labellings."""
 
 import inspect
 from importlib import import_module
@@ -230,7 +230,7 @@ def enumerated_tangent(node, edge):
     return moved_node, moved_edge.sum(axis=0, keepdims=True)
 
 
-#: What a ring answers: by passes in logarithms, or by all labellings.
+#: What a semiring answers: by passes in logarithms, or by all labellings.
 TWINS = {
     "sum": plain_sums,
     "max": lambda node, edge: (
@@ -268,10 +268,10 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("recursion", RECURSIONS, ids=lambda each: f"{each.ring}, {each.form}")
+@pytest.mark.parametrize("recursion", RECURSIONS, ids=lambda each: f"{each.semiring}, {each.form}")
 def test_a_recursion_answers_as_its_ring_says(recursion, tables):
-    found = ANSWERS[recursion.ring, recursion.form](*tables)
-    expected = TWINS[recursion.ring](*tables)
+    found = ANSWERS[recursion.semiring, recursion.form](*tables)
+    expected = TWINS[recursion.semiring](*tables)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
@@ -289,7 +289,7 @@ def test_dense_chains_run_the_first_form_that_the_table_has(forms, expected, tab
 
     def noted(recursion):
         def run(*arguments):
-            ran[recursion.ring] = recursion.form
+            ran[recursion.semiring] = recursion.form
             return recursion.run(*arguments)
 
         return recursion._replace(run=run) if recursion.run else recursion

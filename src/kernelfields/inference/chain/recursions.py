@@ -1,10 +1,10 @@
-"""A table of the recursions of chains: the file, ring and form of each, and the one that a family runs.
+"""A table of the recursions of chains: the file, semiring and form of each, and the one that a family runs.
 
 All are one pass, or two, over the positions, and differ in what they add and multiply with:
 
     forward_t(b) = u_t(b) (x) (+)_a forward_{t-1}(a) (x) w_t(a, b)
 
-    ring        (+), (x)                    what it answers
+    semiring    (+), (x)                    what it answers
     sum         sum, product                log Z, marginals
     max         largest, +                  the best labelling and its score
     tangent     mean, + along a direction   expected scores of a direction, for products with the Hessian
@@ -21,8 +21,8 @@ All are one pass, or two, over the positions, and differ in what they add and mu
     stream      one chain that goes on (streaming.py)
     pairs       all pairs of positions of a chain
 
-Dense recursions are chosen here: those of one ring are called alike. The others belong to families of their own. Those
-of n-grams and of segments are in their folders.
+Dense recursions are chosen here: those of one semiring are called alike. The others belong to families of their own.
+Those of n-grams and of segments are in their folders.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from kernelfields.inference.chain import dense
 
 
 class Recursion(NamedTuple):
-    """A pass over chains: its ring and form, the files and functions of its loops, and its use for dense chains."""
+    """A pass over chains: its semiring and form, the files and functions of its loops, and its use for dense chains."""
 
-    ring: str
+    semiring: str
     form: str
     loops: tuple[str, ...]
     run: Callable[..., Any] | None = None
@@ -79,7 +79,9 @@ def list_forms(offsets: np.ndarray, n_labels: int) -> Sequence[str]:
     return SHORT if few and np.diff(offsets).max(initial=0) <= _SHORT_STEPS else LONG
 
 
-def chosen(ring: str, forms: Sequence[str]) -> Callable[..., Any]:
-    """Return the functions for dense chains in a ring, of the first available form."""
-    known = {recursion.form: recursion.run for recursion in RECURSIONS if recursion.ring == ring and recursion.run}
+def chosen(semiring: str, forms: Sequence[str]) -> Callable[..., Any]:
+    """Return the functions for dense chains in a semiring, of the first available form."""
+    known = {
+        recursion.form: recursion.run for recursion in RECURSIONS if recursion.semiring == semiring and recursion.run
+    }
     return next(known[form] for form in forms if form in known)
