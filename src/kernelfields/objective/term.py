@@ -258,15 +258,6 @@ class Expansions:
         return expansion
 
 
-def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
-    """Return the features of each term on new data; terms of one subspace share them."""
-    known: dict[int, Rows | None] = {}
-    for term in terms:
-        if id(term.subspace) not in known:
-            known[id(term.subspace)] = term.features(data)
-    return [known[id(term.subspace)] for term in terms]
-
-
 def label_factor(clique: CliqueSet, n_labels: int, pairs: Pairs) -> np.ndarray | None:
     """Return A with A A^T the centred label kernel, or None for the identity.
 

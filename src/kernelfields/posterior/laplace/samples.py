@@ -30,7 +30,7 @@ from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.term import Data, Term, shared_features
+from kernelfields.objective.term import Data, Term
 from kernelfields.posterior.laplace.laplace import Evidence, Laplace, check_has_hessian, find_mode
 
 # Draws whose objective is compared with the prediction of the Gaussian.
@@ -180,6 +180,15 @@ def draw_posterior(
     seed = int(random.integers(2**31))
     _warn_of_poor_fits(rise, truncation, steps)
     return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, left_out, rise)
+
+
+def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
+    """Return the features of each term on new data; terms of one subspace share them."""
+    known: dict[int, Rows | None] = {}
+    for term in terms:
+        if id(term.subspace) not in known:
+            known[id(term.subspace)] = term.features(data)
+    return [known[id(term.subspace)] for term in terms]
 
 
 def _occupied_features(design: Design) -> np.ndarray | None:
