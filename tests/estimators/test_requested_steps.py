@@ -5,8 +5,9 @@ import pytest
 
 from kernelfields import ChainCRF
 from kernelfields.estimators.requested import requested_steps
+from kernelfields.models.callbacks import StepCallback
 from kernelfields.models.development import DevelopmentSet
-from kernelfields.models.placed import FitStep, StepCallback
+from kernelfields.models.placed import FitStep
 from kernelfields.posterior.evidence.step import LargestEvidence
 
 

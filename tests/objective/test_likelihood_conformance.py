@@ -149,7 +149,7 @@ def test_values_at_zero(case, setting):
         value = objective.evaluate(solved.family.zeros()).value
         assert objective.value_at_zero == pytest.approx(value, rel=1e-12, abs=1e-12)
     assert objective.is_constrained == (solved.family.base is not None and solved.family.base.has_forbidden_labellings)
-    assert objective.approximation is None
+    assert objective.family.exact
     assert objective.n_labels == solved.enumeration.n_labels
 
 

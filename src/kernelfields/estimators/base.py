@@ -360,8 +360,8 @@ class FieldEstimator(KeptField[Data, Reader]):
             self._keep_fitted(training, fitted)
         for step in reversed(around):
             step.after(self)
-        library.warn_of_fit(fitted, tolerance)
-        library.warn_of_inference(fitted.warnings)
+        if not fitted.is_accurate(tolerance):
+            library.warn_of_fit(fitted, tolerance)
         return self
 
     def _prepare_fit(

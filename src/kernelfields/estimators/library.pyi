@@ -42,7 +42,6 @@ from kernelfields.features.choice import (
     check_transformers as check_transformers,
 )
 from kernelfields.inference.answers import Answers as Answers
-from kernelfields.inference.family import warn_of_inference as warn_of_inference
 from kernelfields.inference.spans import (
     Spans as Spans,
     boundary_probabilities as boundary_probabilities,
@@ -66,7 +65,8 @@ from kernelfields.features.leakage import (
     RepeatedLabels as RepeatedLabels,
 )
 from kernelfields.models.field import Field as Field
-from kernelfields.models.fit import FittedBy as FittedBy, fit_field as fit_field, warn_of_fit as warn_of_fit
+from kernelfields.models.fit import FittedBy as FittedBy, fit_field as fit_field
+from kernelfields.models.fit_warnings import warn_of_fit as warn_of_fit
 from kernelfields.models.idle_features import (
     can_drop_features as can_drop_features,
     with_idle_features as with_idle_features,

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from kernelfields.models.placed import FitStep, StepCallback
+from kernelfields.models.callbacks import StepCallback
+from kernelfields.models.placed import FitStep
 from kernelfields.numerics.parameters import check_callbacks, is_auto
 from kernelfields.numerics.user_warnings import should_show_progress
 from kernelfields.reports.progress import FitProgress, LateLine

@@ -21,7 +21,7 @@ from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
 from kernelfields.estimators.kept_field import check_parameters
 from kernelfields.estimators.observers import get_progress
-from kernelfields.models.placed import StepCallback
+from kernelfields.models.callbacks import StepCallback
 from kernelfields.numerics.group import RUNNING
 from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.user_warnings import warn_user

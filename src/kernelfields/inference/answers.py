@@ -163,7 +163,8 @@ class Answers:
     def member(self) -> Member:
         """The distribution of labellings, inferred on first use; failures of approximate inference are warnings."""
         member = self.family.distribution(self.potentials, workers=self.workers)
-        warn_of_inference(member.warnings)
+        if member.warnings:
+            warn_of_inference(member.warnings)
         return member
 
     @property

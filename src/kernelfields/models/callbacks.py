@@ -1,4 +1,4 @@
-"""Checkpoints: callbacks that write the model during a fit, so that a killed fit can be continued.
+"""Callbacks with a step of the fit: checkpoints, which write the model during a fit, so that a killed one can go on.
 
     crf = ChainCRF("rbf", callbacks=[Checkpoint("model.checkpoint", seconds=60)])
     crf.fit(X, y)                                                                    # killed by the machine
@@ -20,12 +20,13 @@ from __future__ import annotations
 import copy
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from kernelfields.models.placed import FitStep, FittedField, Placed, Sender, Solve, StepCallback
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.solvers.loop import Iteration
@@ -36,6 +37,34 @@ class Storable(Protocol):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the estimator."""
+
+
+#: Sends what a function returns to the client of a cluster if it is due by the clock of the first worker; says whether.
+Sender: TypeAlias = Callable[[bool, Callable[[], Any]], bool]
+
+
+class StepCallback(ABC):
+    """A callback with a step of the fit, which begins and ends on the client of a cluster."""
+
+    @abstractmethod
+    def __call__(self, iteration: Iteration) -> object:
+        """Receive an iteration; True ends the fit."""
+
+    @abstractmethod
+    def step(self) -> FitStep:
+        """Return the step."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Prepare for a fit; raise if that is impossible."""
+
+    @abstractmethod
+    def end(self, estimator: Any) -> None:
+        """Receive the fitted estimator."""
+
+    @abstractmethod
+    def worker_callback(self, send: Sender) -> StepCallback:
+        """Return a callback for workers, which sends estimators to :meth:`end`."""
 
 
 class Checkpoint(StepCallback):

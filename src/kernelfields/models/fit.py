@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import models
 from kernelfields.engines.engine import Sample
@@ -18,8 +17,6 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.models.assessment import assess
 from kernelfields.models.placed import FitStep, FittedField, Placed, compose
 from kernelfields.models.starts import minimize_from_best_start
-from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.wording import inflect
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.solvers.choice import FitOptions
@@ -92,34 +89,3 @@ def compute_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> n
     family, workers = datafit.likelihood.family, datafit.likelihood.workers
     member = family.distribution(datafit.potentials(parts), workers=workers)
     return datafit.group.concatenate(family.arrangement.read_back(member.marginals()))
-
-
-def warn_of_fit(fitted: FittedField, tol: float) -> None:
-    """Warn of an interrupted fit, a missed tolerance, or rounded features."""
-    solution = fitted.solution
-    warn_of_solution(solution, tol)
-    share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
-    if share > tol:
-        warn_user(
-            f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
-            f"itself, more than tol={tol:g}, and certificate_ leaves it out. Fit with dtype='float64' or a smaller "
-            "prior variance; certify(X, y) computes the gap of the fitted field itself.",
-            ConvergenceWarning,
-        )
-
-
-def warn_of_solution(solution: Solution, tol: float) -> None:
-    """Warn of an interrupted solver or a missed tolerance."""
-    text = None
-    if solution.reason == "interrupted":
-        text = (
-            f"fit was interrupted after {inflect(solution.iterations, 'iteration')}; the best estimate so far was kept "
-            f"(relative gap {solution.relative_gap:.2g})"
-        )
-    elif solution.reason in ("max_iter", "precision"):
-        text = (
-            f"solver {solution.solver!r} stopped at a relative gap of {solution.relative_gap:.2g} "
-            f"(tol={tol:g}): {solution.message}"
-        )
-    if text is not None:
-        warn_user(text, ConvergenceWarning)

@@ -15,7 +15,6 @@ plain fit has none; nothing else asks whether there is one.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Iteration, Monitor, Solution
+from kernelfields.solvers.loop import Monitor, Solution
 
 
 @dataclass
@@ -50,6 +49,16 @@ class FittedField:
     #: The objective that was minimized and its residual at the end, None where no term has pivots.
     posterior: LogPosterior | None = field(default=None, repr=False)
     residual: Any = field(default=None, repr=False)
+
+    @property
+    def rounding_share(self) -> float:
+        """The change of the value by rounding of stored features, as a share of it."""
+        return abs(sum(self.roundings)) / max(abs(self.solution.value), np.finfo(float).tiny)
+
+    def is_accurate(self, tol: float) -> bool:
+        """Whether the solver reached its end, rounding is within a tolerance, and inference reported nothing."""
+        ended = self.solution.reason not in ("interrupted", "max_iter", "precision")
+        return ended and self.rounding_share <= tol and not self.warnings
 
     @property
     def coefficients(self) -> list[np.ndarray]:
@@ -84,8 +93,6 @@ class Placed:
 
 
 Solve: TypeAlias = Callable[[Placed], FittedField]
-#: Sends what a function returns to the client of a cluster if it is due by the clock of the first worker; says whether.
-Sender: TypeAlias = Callable[[bool, Callable[[], Any]], bool]
 
 
 class FitStep:
@@ -129,30 +136,6 @@ class FitStep:
 
     def after(self, estimator: Any) -> None:
         """Set the findings of the step on a fitted estimator."""
-
-
-class StepCallback(ABC):
-    """A callback with a step of the fit, which begins and ends on the client of a cluster."""
-
-    @abstractmethod
-    def __call__(self, iteration: Iteration) -> object:
-        """Receive an iteration; True ends the fit."""
-
-    @abstractmethod
-    def step(self) -> FitStep:
-        """Return the step."""
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Prepare for a fit; raise if that is impossible."""
-
-    @abstractmethod
-    def end(self, estimator: Any) -> None:
-        """Receive the fitted estimator."""
-
-    @abstractmethod
-    def worker_callback(self, send: Sender) -> StepCallback:
-        """Return a callback for workers, which sends estimators to :meth:`end`."""
 
 
 def compose(solve: Solve, steps: Sequence[FitStep]) -> Solve:

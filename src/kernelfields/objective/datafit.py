@@ -180,8 +180,9 @@ class Datafit:
 def describe_likelihood(likelihood: Objective) -> Facts:
     """Return the properties of a likelihood."""
     # Labels that meet no others are items of their own where some are not known.
-    items = likelihood.family if likelihood.whole is None else likelihood.whole.family
-    return Facts(likelihood.convex, likelihood.approximation, items.n_items, likelihood.family.n_positions)
+    family = likelihood.family
+    items = family if likelihood.whole is None else likelihood.whole.family
+    return Facts(likelihood.convex, None if family.exact else family.method, items.n_items, family.n_positions)
 
 
 def _select_designs(designs: Sequence[LocalDesign], only: Sequence[int] | None) -> list[tuple[int, LocalDesign]]:

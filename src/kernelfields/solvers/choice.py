@@ -134,12 +134,11 @@ def resolve_solver(
 
         return within_orthants(solver, tol, random)
     if isinstance(solver, str):
-        check_solver(solver)
         if solver == "sgd+lbfgs":
             # Near the optimum few steps are worth remembering; the start for partly known labels is not as near.
             memory = _MEMORY_AFTER_START if posterior.convex else None
             return LBFGS(memory, StochasticStart(random_state=random))
-        solver = SOLVERS[solver]()
+        solver = SOLVERS[solver]() if solver in SOLVERS else solver
     if isinstance(solver, HessianRule) and posterior.approximation is not None:
         raise ValueError(
             f"solver={solver.name!r} needs Hessian products, which are exact or nothing, and inference="

@@ -105,10 +105,10 @@ class ExpectationLikelihood(Objective):
     convex = False
 
     def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria, group: Group = ALONE):
-        if labels.approximation is not None:
+        if not labels.family.exact:
             raise ValueError(
                 "expectations need exact inference, and these graphs are inferred by "
-                f"{labels.approximation!r}, which is approximate: leave them out, or use inference='junction'"
+                f"{labels.family.method!r}, which is approximate: leave them out, or use inference='junction'"
             )
         # Labels that are not known have shares as well.
         whole = labels.whole

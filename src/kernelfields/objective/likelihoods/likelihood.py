@@ -62,17 +62,12 @@ class Objective:
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
-        self._item_weights = family.arrangement.place_array(None if np.all(weights == 1.0) else weights)
+        self._item_weights = None if np.all(weights == 1.0) else family.arrangement.place_array(weights)
 
     @property
     def n_labels(self) -> int:
         """Number of labels."""
         return self.family.n_labels
-
-    @property
-    def approximation(self) -> str | None:
-        """Name of the approximation of inference; None if it is exact."""
-        return None if self.family.exact else self.family.method
 
     @property
     def is_constrained(self) -> bool:
