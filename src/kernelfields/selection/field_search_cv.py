@@ -64,6 +64,8 @@ from kernelfields.models.wrapped_field import (
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
+    check_declared,
+    check_verbosity,
     declares_parameters,
     is_auto,
     is_whole,
@@ -76,7 +78,7 @@ from kernelfields.numerics.wording import inflect
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate, Kernels, Searched, find_grid_ends, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
-from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, sort_evaluations, tabulate
+from kernelfields.selection.results import Evaluation, as_arrays, make_progress, sort_evaluations, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, plan_rungs
 from kernelfields.solvers.choice import resolve_tolerance
@@ -136,8 +138,9 @@ class FieldSearchCV(WrappedField):
         The number of threads; by default that of the estimator.
     random_state : int, Generator, RandomState or None, default None
         The seed of folds and rungs; also of the fields, unless the estimator has one of its own.
-    verbose : int, default 0
-        1 shows progress, with the time that is left, and the table.
+    verbose : "auto" or int, default "auto"
+        1 shows progress, with the time that is left, and the table. "auto" is one line of progress in a notebook or at
+        a prompt, in a search of more than two seconds, and nothing in scripts; 0 shows nothing.
 
     Attributes
     ----------
@@ -199,7 +202,7 @@ class FieldSearchCV(WrappedField):
     refit: bool = parameter(True)
     n_jobs: int | None = parameter(None)
     random_state: Seed = parameter(None)
-    verbose: int = parameter(0)
+    verbose: int | str = parameter("auto", check_verbosity)
 
     best_estimator_: Searched = attribute()
     best_params_: PlainValues = attribute()
@@ -244,6 +247,7 @@ class FieldSearchCV(WrappedField):
         ValueError
             If a parameter is out of range, or y is missing.
         """
+        check_declared(self)
         random = random_generator(self.random_state)
         original = self._check_estimator()
         if isinstance(original.engine, Engine):
@@ -260,26 +264,26 @@ class FieldSearchCV(WrappedField):
         if lengths is not None:
             X, y = cut_by_lengths(get_answer_format(estimator), X, y, lengths)
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
-        tuning = Tuning(FROM_NOTHING, ())
-        training = prepare_fit(estimator, X, y, sample_weight, steps=[tuning], every_item=True)
-        y = estimator.structure.training_labels(y)
-        kernels = self._resolve_settings(estimator, training, tuning)
-        items = Items(estimator, training, X, y, sample_weight)
-        self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
-        candidates = list_candidates(
-            estimator,
-            training,
-            kernels=kernels,
-            prior_variances=self.prior_variances,
-            ranks=self.ranks,
-            edge_prior_variances=self.edge_prior_variances,
-        )
-        del training  # one packed copy at a time
-        splits = split_items(self.cv, items.labels, groups, random, items.noun, items.X, items.y)
-        folds, rungs = self._plan_rungs(items, splits, len(candidates), random)
-        progress = SearchProgress(bool(self.verbose))
-        search = Search(estimator, items, folds, scorer, progress)
-        search.run(candidates, rungs)
+        with make_progress(self.verbose) as progress:
+            tuning = Tuning(FROM_NOTHING, ())
+            training = prepare_fit(estimator, X, y, sample_weight, steps=[tuning], every_item=True)
+            y = estimator.structure.training_labels(y)
+            kernels = self._resolve_settings(estimator, training, tuning)
+            items = Items(estimator, training, X, y, sample_weight)
+            self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
+            candidates = list_candidates(
+                estimator,
+                training,
+                kernels=kernels,
+                prior_variances=self.prior_variances,
+                ranks=self.ranks,
+                edge_prior_variances=self.edge_prior_variances,
+            )
+            del training  # one packed copy at a time
+            splits = split_items(self.cv, items.labels, groups, random, items.noun, items.X, items.y)
+            folds, rungs = self._plan_rungs(items, splits, len(candidates), random)
+            search = Search(estimator, items, folds, scorer, progress)
+            search.run(candidates, rungs)
         self._set_results(search, candidates, splits, items)
         progress.show(self.table(top=_SHOWN_ROWS))
         self._warn(progress.n_fits, resolve_tolerance(original.tol))
@@ -562,8 +566,9 @@ class ChainCRFCV(FieldSearchCV):
         The number of threads; by default that of the estimator.
     random_state : int, Generator, RandomState or None, default None
         The seed of folds and rungs; also of the fields, unless the estimator has one of its own.
-    verbose : int, default 0
-        1 shows progress, with the time that is left, and the table.
+    verbose : "auto" or int, default "auto"
+        1 shows progress, with the time that is left, and the table. "auto" is one line of progress in a notebook or at
+        a prompt, in a search of more than two seconds, and nothing in scripts; 0 shows nothing.
 
     Attributes
     ----------

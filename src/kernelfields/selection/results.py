@@ -11,11 +11,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
+from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.user_warnings import is_watched
 from kernelfields.numerics.wording import inflect
-from kernelfields.reports.progress import in_words
+from kernelfields.reports.progress import LateLine, in_words
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.variance_path import FoldFit
@@ -137,32 +140,61 @@ def tabulate(
 
 
 class SearchProgress:
-    """Progress of a search on standard error: a line for each path, with an estimate of the remaining time."""
+    """Progress of a search on standard error, with an estimate of the remaining time; a context manager around it.
 
-    def __init__(self, enabled: bool):
+    It has a line for each path and ends with the table of the search (``every_path``), or one ``line`` that every fit
+    rewrites, or nothing.
+    """
+
+    def __init__(self, every_path: bool = False, line: LateLine | None = None):
         self.n_fits, self._work = 0, 0.0
         self._done, self._work_done = 0, 0.0
-        self._begin, self._enabled = time.monotonic(), enabled
+        self._every_path, self._line = every_path, line
+
+    def __enter__(self) -> Self:
+        if self._line is not None:
+            self._line.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._line is not None:
+            self._line.__exit__(*exception)
 
     def add(self, n_fits: int, work: float) -> None:
-        """Add a number of fits to the total, each with an amount of ``work`` in any unit."""
+        """Add a number of fits to the total, each with an amount of ``work`` in any unit; their time begins now."""
+        self._begin = time.monotonic()
         self.n_fits += n_fits
         self._work += work
+        if self._line is not None:
+            self._line.write(self._describe())
 
     def count_fit(self, work: float) -> None:
         """Count a fit of one candidate on one fold."""
         self._done += 1
         self._work_done += work
+        if self._line is not None:
+            self._line.write(self._describe())
 
     def report_path(self, evaluations: list[Evaluation], where: str) -> None:
         """Report the evaluations of the candidates of one path."""
-        seconds, leading = time.monotonic() - self._begin, sort_evaluations(evaluations)[0]
-        left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
-        rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
-        done = f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"
-        self.show(f"{done}  {where}  {leading.mean:.4f} {leading.candidate}")
+        leading, seconds = sort_evaluations(evaluations)[0], time.monotonic() - self._begin
+        self.show(f"{self._describe(f', {seconds:.1f} s')}  {where}  {leading.mean:.4f} {leading.candidate}")
 
     def show(self, text: object) -> None:
-        """Print a line or a table."""
-        if self._enabled:
+        """Print a line or a table, in a progress with lines for each path."""
+        if self._every_path:
             sys.stderr.write(f"{text}\n")
+
+    def _describe(self, so_far: str = "") -> str:
+        """Return how many fits are done, how long that took, and about how many seconds are left."""
+        seconds = time.monotonic() - self._begin
+        left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
+        rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
+        return f"{self._done} of {self.n_fits} fits{so_far}{rest}"
+
+
+def make_progress(verbose: int | str) -> SearchProgress:
+    """Return the progress of a search at this level of messages; "auto" is one line where somebody watches."""
+    if is_auto(verbose):
+        return SearchProgress(line=LateLine(sys.stderr) if is_watched() else None)
+    return SearchProgress(every_path=bool(verbose))
