@@ -39,6 +39,9 @@ SOON = (
     ),
 )
 _MOST_LINES = 8
+#: Tutorials and the pages of the guide, by the lists of both.
+LISTS = "".join((DOCS / f"{name}.md").read_text("utf-8") for name in ("guide", "tutorials"))
+GUIDED = re.findall(r"^(\w+)$", "".join(re.findall(r"^```\{toctree\}\n(.*?)^```$", LISTS, re.M | re.S)), re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -57,3 +60,18 @@ def test_tutorials_begin_with_a_data_set_and_soon_show_a_result(page):
     assert "from kernelfields.datasets import" in FIRST[page]
     before = re.split(r"^(?:print|for)\b", FIRST[page], maxsplit=1, flags=re.MULTILINE)[0]
     assert len([line for line in before.splitlines() if line.strip()]) <= _MOST_LINES
+
+
+@pytest.mark.parametrize("page", GUIDED)
+def test_tutorials_and_guides_have_a_picture(page):
+    pictures = re.findall(r"^!\[[^\]]+\]\((\S+)\)$", (DOCS / f"{page}.md").read_text("utf-8"), re.MULTILINE)
+    assert pictures
+    assert all((DOCS / name).exists() for name in pictures)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_pages_speak_of_no_tests_and_no_commits(page):
+    """What holds the statements of a page is no part of it; studies of older versions have one list."""
+    text = page.read_text("utf-8")
+    assert not re.search(r"\b[Tt]he tests run\b", text)
+    assert page.stem == "finished_studies" or not re.search(r"\bcommit [0-9a-f]{7,}\b", text)
