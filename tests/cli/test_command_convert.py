@@ -80,9 +80,14 @@ def test_raw_text_that_ends_in_txt_needs_no_format(tmp_path):
     (tmp_path / "raw.txt").write_text("Ann lives in Paris.\nHe took 5mg.\n")
     run("convert", tmp_path / "raw.txt", tmp_path / "out.conll")
     assert "Paris\t?\n" in (tmp_path / "out.conll").read_text()
-    (tmp_path / "rows.txt").write_text("Ann\tB-PER\nlives\tO\n")
-    failed = run("convert", tmp_path / "rows.txt", tmp_path / "out.jsonl", "--to", "doccano", code=2).stderr
-    assert "--from must be one of" in failed
+    (tmp_path / "even.txt").write_text("Anna lives in Zürich.\nDid Bob see José?\n")  # as many words in each line
+    run("convert", tmp_path / "even.txt", tmp_path / "even.conll")
+    assert "Zürich\t?\n" in (tmp_path / "even.conll").read_text()
+    for rows in ("Ann\tB-PER\nlives\tO\n", "Ann NNP B-PER\nlives VBZ O\n. . .\n"):
+        (tmp_path / "rows.txt").write_text(rows)
+        failed = run("convert", tmp_path / "rows.txt", tmp_path / "out.jsonl", "--to", "doccano", code=2).stderr
+        assert "what rows.txt holds cannot be told" in " ".join(failed.split()).replace(f"{tmp_path}/", "")
+        assert "--from text for running text, --from columns" in " ".join(failed.split())
 
 
 def test_models_of_crfsuite_are_asked_by_the_command(folder):

@@ -121,9 +121,14 @@ def _convert_documents(
 ) -> None:
     """Convert annotated texts or time lines to another format, after a list of the content that is lost."""
     if kinds[0] not in library.ANNOTATION_FORMATS:
-        raise ValueError(
-            f"--from must be one of {_join_names(library.ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}"
-        )
+        formats = _join_names(library.ANNOTATION_FORMATS)
+        if kinds[0] == "auto":
+            name = library.input_name(paths[0])
+            raise ValueError(
+                f"what {name} holds cannot be told: pass --from text for running text, --from columns for a word and "
+                f"its label on each line, or another one of {formats}"
+            )
+        raise ValueError(f"--from must be one of {formats} for --to {kinds[1]}, got {kinds[0]!r}")
     options: dict[str, Any] = {name: value for name, value in reading.items() if value is not None}
     if (label := options.pop("label_column", None)) is not None:
         options["label"] = int(label) if label.removeprefix("-").isdigit() else label

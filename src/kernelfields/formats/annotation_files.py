@@ -220,17 +220,20 @@ def guess_annotation_format(path: PathName) -> str | None:
 def has_raw_text(path: PathName) -> bool:
     """Whether a file holds raw text: its name ends in .txt, or has no ending, and its lines are no rows.
 
-    Lines are rows if there are two or more with as many cells each, comments and empty lines left out.
+    Lines are rows if there are two or more with as many cells each, comments and empty lines left out, unless all of
+    them end as sentences do: no label ends in a letter and a full stop.
     """
     place = Path(path)
     if place.suffix.lower() not in (".txt", "") or not place.is_file():
         return False
     lines = [
         line.split()
-        for line in place.read_bytes().splitlines()
-        if line.strip() and not line.startswith((b"#", b"-DOCSTART-"))
+        for line in place.read_text("utf-8", errors="replace").splitlines()
+        if line.strip() and not line.startswith(("#", "-DOCSTART-"))
     ]
-    return len(lines) < 2 or len(set(map(len, lines))) > 1
+    if len(lines) < 2 or len(set(map(len, lines))) > 1:
+        return True
+    return all(line[-1][:-1][-1:].isalnum() and line[-1].endswith((".", "!", "?")) for line in lines)
 
 
 def _find_format(path: PathName | None, name: str) -> AnnotationFormat:
