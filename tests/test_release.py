@@ -1,6 +1,7 @@
 """What a release says of itself holds together: versions, oldest dependencies, the matrix of the workflow."""
 
 import importlib.metadata
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -39,3 +40,30 @@ def test_the_pythons_that_are_tried_are_those_that_are_promised():
     tried = re.search(r"python: \[(.*)\]", workflow.read_text(encoding="utf-8"))[1]
     assert re.findall(r"3\.\d+", tried) == promised
     assert PROJECT["requires-python"] == f">={promised[0]}"
+
+
+@pytest.mark.parametrize("url", [None, "https://example.org/owner/kernelfields"])
+def test_an_index_page_has_no_link_that_leads_nowhere(url, monkeypatch):
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    monkeypatch.setenv("KERNELFIELDS_URL", f"{url}/" if url else "")
+    metadata = {"version": "1.2.3"}
+    hooks.Description(str(ROOT), {}).update(metadata)
+    text = metadata["readme"]["text"]
+    places = re.findall(r"\]\(([^)]+)\)", text) + re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    if url is None:
+        assert places == []
+        assert metadata["urls"] == {}
+        assert "![" not in text
+        assert "<img" not in text
+    else:
+        assert len(places) > 20
+        for place in places:
+            kind, name = re.fullmatch(rf"{url}/(raw|blob)/v1.2.3/([^#]+)(?:#.*)?", place).groups()
+            assert (ROOT / name).exists()
+            assert (kind == "raw") == (Path(name).suffix == ".png")
+        assert metadata["urls"]["Source"] == url
+    assert "pip install kernelfields" in text
+    assert "<!--" not in text
