@@ -268,8 +268,11 @@ def first_looks() -> str:
         ("wnut", "entities in tweets (WNUT-17), words", "F1"),
         ("addresses", "parts of addresses, words", "%"),
     ):
-        ours, theirs = costs[task, "command"], costs[task, "crfsuite"]
-        lines.append([name, _scored(ours, measure), f"CRFsuite, the same features: {_scored(theirs, measure)}"])
+        ours, theirs, network = (costs.get((task, how)) for how in ("command", "crfsuite", "spacy"))
+        peers = f"CRFsuite, the same features: {_scored(theirs, measure)}"
+        if network is not None:
+            peers += f"; spaCy's small network, without vectors: {_scored(network, measure)}"
+        lines.append([name, _scored(ours, measure), peers])
     for task, name in (
         ("occupancy", "occupancy of a room, sensors"),
         ("gestures", "phases of gestures, a person left out"),

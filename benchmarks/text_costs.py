@@ -1,6 +1,6 @@
 """What a default fit on text costs beside CRFsuite: processor, memory and model file, and how well it predicts.
 
-    python -m benchmarks.text_costs [--sets wnut addresses references lener] [--hows command pipeline crfsuite]
+    python -m benchmarks.text_costs [--sets wnut addresses references lener] [--hows command pipeline crfsuite spacy]
 
 Each fit has a process of its own, from a file of words to the file of a model: ``kernelfields train`` without options,
 ``make_pipeline(TextFeatures(), ChainCRF())``, and CRFsuite with c1 = c2 = 0.1 and 100 iterations on the features of
@@ -42,6 +42,26 @@ for sentence in open(path, encoding="utf-8").read().split("\\n\\n")[:-1]:
     words.append(list(own))
     labels.append(list(their))
 """
+_SPACY = f"""{_READ}
+import random
+from pathlib import Path
+import spacy
+from spacy.cli.init_config import init_config
+from spacy.tokens import Doc, DocBin
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
+vocab = spacy.blank("en").vocab
+documents = [Doc(vocab, words=own, ents=their) for own, their in zip(words, labels)]
+random.Random(0).shuffle(documents)
+parts = {{"train": documents[len(documents) // 10 :], "dev": documents[: len(documents) // 10]}}
+config = init_config(lang="en", pipeline=["ner"], optimize="efficiency", gpu=False)
+for part, own in parts.items():
+    config["paths"][part] = f"{{part}}.spacy"
+    DocBin(docs=own).to_disk(config["paths"][part])
+Path("training").mkdir()
+train(init_nlp(config), Path("training"), stdout=sys.stderr)
+Path("training/model-best").rename(model)
+"""
 _FITS = {
     "command": """
 import sys
@@ -67,6 +87,7 @@ for own, their in zip(features, labels):
 trainer.set_params({{"c1": 0.1, "c2": 0.1, "max_iterations": 100}})
 trainer.train(model)
 """,
+    "spacy": _SPACY,
 }
 _COSTS = """
 import json, re, time
@@ -83,6 +104,13 @@ def predicted(how: str, model: Path, words: list[list[str]]) -> list:
         tagger = pycrfsuite.Tagger()
         tagger.open(str(model))
         return [tagger.tag(sentence) for sentence in TextFeatures().transform(words)]
+    if how == "spacy":
+        import spacy
+        from spacy.tokens import Doc
+
+        network = spacy.load(model)
+        documents = network.pipe(Doc(network.vocab, words=sentence) for sentence in words)
+        return [["-".join(filter(None, (word.ent_iob_, word.ent_type_))) for word in own] for own in documents]
     return load(model).predict(words)
 
 
@@ -99,7 +127,9 @@ def measure(name: str, how: str, folder: Path) -> dict:
     costs = json.loads(ended.stdout.splitlines()[-1])
     score = token_accuracy if name == "addresses" else entity_f1_score
     figure = 100.0 * score(test_labels, predicted(how, model, test_words))
-    return {"set": name, "how": how, **costs, "file_kb": round(model.stat().st_size / 1024), "score": round(figure, 2)}
+    files = [each for each in (model, *model.rglob("*")) if each.is_file()]
+    size = sum(each.stat().st_size for each in files)
+    return {"set": name, "how": how, **costs, "file_kb": round(size / 1024), "score": round(figure, 2)}
 
 
 _COLUMNS = ("cpu_seconds", "peak_mb", "file_kb")
@@ -125,7 +155,8 @@ def costs() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--hows", nargs="+", choices=list(_FITS), default=list(_FITS))
+    usual = [how for how in _FITS if how != "spacy"]
+    parser.add_argument("--hows", nargs="+", choices=list(_FITS), default=usual)
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the result file")
     given = parser.parse_args()
     for name in given.sets:
