@@ -57,6 +57,26 @@ def test_coordinates_make_the_metric_the_identity(monkeypatch, dtype):
     assert found.direction(left).dtype == np.float64
 
 
+def test_of_many_pivots_the_first_are_measured_together_and_the_others_by_their_mean_square(monkeypatch):
+    monkeypatch.setattr(coordinates, "_FEWEST_TOGETHER", 4)
+    monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)
+    cliques = [NodeCliques("rbf", prior_variance=3.0, rank=12), EdgeCliques("linear", prior_variance=0.5)]
+    objective = posterior_of_fit(ChainCRF(cliques=cliques, dtype="float64", random_state=0), X, y)
+    metric, (nodes, edges) = objective.metric.at_start, objective.blocks
+    D = spelled_out(objective, metric)
+    first = slice(0, 4 * nodes.shape[1])
+    others = np.arange(first.stop, nodes.rows.stop)
+    mean = np.diagonal(D)[others].mean()
+    D[first, others] = 0.0
+    D[others, first] = 0.0
+    D[np.ix_(others, others)] = 0.0
+    D[others, others] = mean
+    assert np.count_nonzero(D[edges.rows, edges.rows]) > edges.rows.stop - edges.rows.start  # not from pivots: whole
+    found = objective.metric.coordinates(metric, np.dtype(np.float64))
+    vector = np.random.default_rng(0).normal(size=objective.size)
+    np.testing.assert_allclose(found.direction(found.transform_gradient(vector)), np.linalg.solve(D, vector), rtol=1e-9)
+
+
 def test_a_gram_matrix_of_some_rows_stands_for_all():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(9000, 3)) * [1.0, 2.0, 3.0]

@@ -12,15 +12,17 @@ the products of blocks. Cost: half a pass for a diagonal, O(r^3) for a Gram matr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Array, Placed
 from kernelfields.kernels.arrays import on_host
-from kernelfields.numerics.group import ALONE
-from kernelfields.objective.coordinates import sample_rows, should_use_gram
+from kernelfields.numerics.group import ALONE, Group
+from kernelfields.objective.coordinates import count_together, sample_rows, should_use_gram
 from kernelfields.objective.designs.design import LocalDesign, has_dense_features
+from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 
 
@@ -98,11 +100,21 @@ class Curvature:
         weights = self.likelihood.clique_weights(design)
         return [float(weights.sum()), len(weights)]
 
-    def gram(self, index: int) -> np.ndarray:
-        """Return the lower half of an estimate of Z^T Z for dense features, (r, r), from some rows."""
-        n_rows, rank = self.designs[index].table.shape
-        return self._gram(index, sample_rows(n_rows, rank, ALONE))
+    def gram(self, index: int) -> list:
+        """Return the lower half of an estimate of Z^T Z for dense features, from some rows.
 
-    def _gram(self, index: int, sampled: slice) -> np.ndarray:
-        """Return the Gram matrix of some rows of this process."""
-        return on_host(self.designs[index].table.gram(sampled))
+        Of many pivots it is that of the first columns. The mean of the diagonal of the others comes with it, zero where
+        there are none.
+        """
+        return self._gram(index, ALONE)
+
+    def _gram(self, index: int, group: Group) -> list:
+        """Return the share of this process in the Gram matrix and in the mean of the rest of its diagonal."""
+        design = self.designs[index]
+        table: Any = design.table
+        n_rows, rank = table.shape
+        if not design.term.has_pivots or not isinstance(table, DenseTable):
+            return [on_host(table.gram(sample_rows(n_rows, rank, group))), 0.0]
+        columns = count_together(rank)
+        sampled = sample_rows(n_rows, columns, group)
+        return [table.gram(sampled, columns), table.mean_square(sampled, columns)]

@@ -9,12 +9,16 @@ of a fit. Late in it a clique is undecided between a few of its L^k labellings, 
 is left beside the prior (docs/numerics.md). The Gram matrix is that of
 about ``SAMPLE_RATIO`` positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes
 directions and nothing else: whatever it is, the optimum and its certificate are the same.
+
+Of many pivots, the first ones see most of what features have in common, and what is left to each of the others is
+nearly its own: the Gram matrix is that of the first columns, and the others have their mean square. On letters at rank
+2000, 500 columns take as many passes as all, and 60 one more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
@@ -29,6 +33,8 @@ LATE_SHARE = 0.2
 SAMPLE_RATIO = 2
 # A Gram matrix and its factor cost as much as r^2 / (n q) passes, in about these units; fewer must be saved by them.
 _DEAREST = 64
+# Of the columns of pivots so many, and this share, are measured together.
+_FEWEST_TOGETHER, _TOGETHER = 512, 4
 # Rows that are multiplied at once.
 _BLOCK_BYTES = 2 * 2**20
 
@@ -42,6 +48,16 @@ class DenseSet:
     shape: tuple[int, int]
     curvature: float
     precision: float
+
+    def leading(self, n_columns: int) -> DenseSet:
+        """Return the set of the coefficients of the first columns alone."""
+        begin, outputs = self.rows.start, self.shape[1]
+        return replace(self, rows=slice(begin, begin + n_columns * outputs), shape=(n_columns, outputs))
+
+
+def count_together(rank: int) -> int:
+    """Return the number of columns, the first of those of so many pivots, that a Gram matrix measures."""
+    return min(rank, max(_FEWEST_TOGETHER, rank // _TOGETHER))
 
 
 def should_use_gram(n_rows: int, rank: int, outputs: int) -> bool:

@@ -70,17 +70,19 @@ class Metric:
     def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
         """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
         # Sets that see one table under one prior, as the labels of an instance do, share their factor.
-        known: dict[tuple, np.ndarray | None] = {}
-        factors = []
+        known: dict[tuple, tuple[np.ndarray | None, float]] = {}
+        factors, late = [], self._late(metric)
         for dense in self.dense_sets:
             key = (id(self._datafit.designs[dense.index].table), dense.curvature, dense.precision)
             if key not in known:
-                known[key] = factor_curvature(
-                    self._datafit.curvature.gram(dense.index), dense.curvature, dense.precision
-                )
-            if (factor := known[key]) is not None:
-                factors.append((dense, factor))
-        return Coordinates(self._late(metric), factors, dtype)
+                gram, rest = self._datafit.curvature.gram(dense.index)
+                known[key] = factor_curvature(gram, dense.curvature, dense.precision), rest
+            factor, rest = known[key]
+            if factor is not None:
+                measured = dense.leading(len(factor))
+                late[measured.rows.stop : dense.rows.stop] = dense.curvature * rest + dense.precision
+                factors.append((measured, factor))
+        return Coordinates(late, factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
         """Return the metric for the late part of a fit, scaled to the metric of dense sets."""

@@ -15,7 +15,6 @@ import numpy as np
 from kernelfields.inference.potentials import Array, Potentials
 from kernelfields.numerics.group import Group
 from kernelfields.objective.clique_curvature import Curvature
-from kernelfields.objective.coordinates import sample_rows
 from kernelfields.objective.datafit import Datafit, Facts
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
@@ -145,10 +144,9 @@ class SummedCurvature(Curvature):
     def _weights(self, design: LocalDesign) -> list:
         return self._group.total(super()._weights(design))
 
-    def gram(self, index: int) -> np.ndarray:
-        """Return the lower half of an estimate of Z^T Z for a term with dense features, (r, r), from some rows."""
-        n_rows, rank = self.designs[index].table.shape
-        return self._group.total(self._gram(index, sample_rows(n_rows, rank, self._group)))
+    def gram(self, index: int) -> list:
+        """Return the lower half of an estimate of Z^T Z for dense features, and the mean diagonal of the rest."""
+        return self._group.total(self._gram(index, self._group))
 
 
 class SummedOutside(OutsideSpan):

@@ -51,9 +51,13 @@ class DenseTable:
         self.dtype = features.dtype
         self.stored_values = features.size
 
-    def mean_square(self) -> float:
-        """Return the mean over coordinates of sum_t z_tr^2."""
-        return float(np.einsum("ij,ij->", self.features, self.features)) / self.shape[1]
+    def mean_square(self, sampled: slice = slice(None), first: int = 0) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2; with ``sampled``, from every n-th row.
+
+        With ``first``, that over the coordinates from there on, zero where there are none.
+        """
+        part = self.features[sampled, first:]
+        return (sampled.step or 1) * float(np.einsum("ij,ij->", part, part)) / max(1, part.shape[1])
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
@@ -76,9 +80,12 @@ class DenseTable:
 
         return np.ascontiguousarray(workers.sum(part, self._runs(rows.shape[1], workers)).T)
 
-    def gram(self, sampled: slice) -> np.ndarray:
-        """Return the lower half of Z^T Z, (r, r) in the precision of Z, estimated from every n-th row."""
-        return gram_matrix(self.features, sampled)
+    def gram(self, sampled: slice, columns: int | None = None) -> np.ndarray:
+        """Return the lower half of Z^T Z in the precision of Z, estimated from every n-th row.
+
+        With ``columns``, it is that of the first columns.
+        """
+        return gram_matrix(self.features[:, :columns], sampled)
 
     def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r), for w (n,)."""
