@@ -145,7 +145,7 @@ class SummedCurvature(Curvature):
         return self._group.total(super()._weights(design))
 
     def gram(self, index: int) -> list:
-        """Return the lower half of an estimate of Z^T Z for dense features, and the mean diagonal of the rest."""
+        """Return the lower half of an estimate of Z^T Z from all data, and the mean of the rest of its diagonal."""
         return self._group.total(self._gram(index, self._group))
 
 

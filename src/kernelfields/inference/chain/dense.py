@@ -87,6 +87,7 @@ def compiled_sums(
 
     def run(first: int, last: int) -> None:
         if first not in pieces:
+            _fill_exponentials(*layout.offsets[[first, last]].tolist(), node, passes.alpha)
             forward_backward(first, last, *shared, _work_space(node))
         elif pieces[first] == 1:
             pass_long(first, Workers(1))
@@ -96,6 +97,13 @@ def compiled_sums(
         if number > 1:
             pass_long(sequence, workers)
     return passes, log_partition, troubled
+
+
+def _fill_exponentials(first: int, last: int, node: np.ndarray, alpha: np.ndarray) -> None:
+    """Fill e^{u_t(b) - top_t} of some positions."""
+    rows = alpha[first:last]
+    chain.scaled_compiled.scores_below_tops(0, last - first, node[first:last], rows, np.empty(last - first))
+    np.exp(rows, out=rows)
 
 
 def _runs_around(

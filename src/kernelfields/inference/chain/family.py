@@ -475,7 +475,8 @@ class ChainFamily(LabelFamily):
 def positions_per_block(n_positions: int, n_labels: int, n_threads: int) -> int:
     """Return the number of positions of a block whose potentials fit the cache, with blocks for every thread."""
     values = n_positions * n_labels
-    n_blocks = max(1, values // _BLOCK_VALUES, min(2 * n_threads, values // _FEWEST_VALUES))
+    for_threads = min(2 * n_threads, values // _FEWEST_VALUES) if n_threads > 1 else 1
+    n_blocks = max(1, values // _BLOCK_VALUES, for_threads)
     return max(1, n_positions // n_blocks)
 
 

@@ -43,6 +43,7 @@ ENDED, MET, TROUBLED = 0, 1, 2
 def filter_positions(first, last, begin, node, has_forbidden, transfer, alpha, inverse_predicted, reachable, predicted):
     """Fill alpha and 1 / c of positions first..last-1 from the position before; ``begin`` starts their sequence.
 
+    Their rows of alpha hold e^{u_t - top_t}: NumPy computes many exponentials in a quarter of the time.
     Return the first position at which doubles do not do, ``last`` for none, and the sum of log scale_t + top_t.
     reachable (n, L), whose row t % n belongs to t, is 1 where a label is not forbidden by what came before, which needs
     the row before the first position, too. predicted (L,) is overwritten.
@@ -85,7 +86,7 @@ def filter_positions(first, last, begin, node, has_forbidden, transfer, alpha, i
                                 possible[b] = 1.0
         scale = 0.0
         for b in range(n_labels):
-            now[b] = predicted[b] * math.exp(scores[b] - top)
+            now[b] *= predicted[b]
             scale += now[b]
         if not scale > LEAST_SCALE:
             fine = scale > TINY
@@ -117,7 +118,8 @@ def filter_positions(first, last, begin, node, has_forbidden, transfer, alpha, i
 def forward_backward(first, last, offsets, node, has_forbidden, passes, log_partition, troubled, work):
     """Fill the arrays above for sequences first..last-1; troubled[s] is True outside the range of doubles.
 
-    passes are ``ScaledPasses``, with transfer and shift filled and zeros elsewhere. work (4, L) is overwritten.
+    passes are ``ScaledPasses``, with transfer, shift and the exponentials in alpha filled, and zeros elsewhere. work
+    (4, L) is overwritten.
     """
     transfer, shift = passes.transfer, passes.shift
     alpha, inverse_predicted, marginals = passes.alpha, passes.inverse_predicted, passes.marginals

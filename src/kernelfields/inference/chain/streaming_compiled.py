@@ -68,6 +68,12 @@ def filter_rows(rows, first, last, begins, has_forbidden, predicted):
     Return the row that leaves no label, -1 where there is none. predicted (L,) is overwritten.
     """
     known = rows.transfer, rows.alpha, rows.inverse_predicted, rows.reachable, predicted
+    for t in range(first, last):
+        top = -math.inf
+        for score in rows.node[t]:
+            top = max(top, score)
+        for b in range(len(predicted)):
+            rows.alpha[t, b] = math.exp(rows.node[t, b] - top)
     begin = first if begins else -1
     t = first
     while t < last:
