@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
 from kernelfields.basis.selection import resolve_basis
-from kernelfields.kernels import RBF, Kernel, Linear, Polynomial, Precomputed
+from kernelfields.kernels import RBF, Kernel, Laplacian, Linear, Polynomial, Precomputed
+from kernelfields.numerics import Workers
 
 STRATEGIES = [
     AllPoints(),
@@ -229,3 +230,13 @@ def test_names_resolve_to_strategies():
     assert resolve_basis(basis) is basis
     with pytest.raises(ValueError, match=r"basis must be a Basis or one of \['all', .* got 'random'"):
         resolve_basis("random")
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Laplacian(0.5)])
+def test_threads_change_no_digit(kernel):
+    inputs = np.random.default_rng(0).normal(size=(30_000, 3))
+    panels = [PanelCholesky(kernel, inputs, 40, np.float32, workers=Workers(n)) for n in (1, 3)]
+    for panel in panels:
+        panel.extend(np.arange(40))
+    np.testing.assert_array_equal(panels[0].features, panels[1].features)
+    np.testing.assert_array_equal(panels[0].residual, panels[1].residual)

@@ -40,6 +40,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
@@ -100,6 +101,8 @@ class PanelCholesky:
         The type of Z.
     room : array (N, capacity), optional
         What holds Z; by default an array in memory.
+    workers : Workers, optional
+        The threads that compute columns, blocks of rows side by side; by default one.
 
     See Also
     --------
@@ -128,9 +131,11 @@ class PanelCholesky:
         capacity: int,
         dtype: DTypeLike = np.float64,
         room: np.ndarray | None = None,
+        workers: Workers | None = None,
     ):
         self.kernel = kernel
         self.inputs = inputs
+        self.workers = Workers(1) if workers is None else workers
         self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
         self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64))
@@ -322,7 +327,10 @@ class PanelCholesky:
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(local_factor)), lower=True, check_finite=False
         ).T.astype(self.dtype)
-        for rows in row_blocks(len(self.residual), len(local_factor), budget=_PANEL_BYTES):
+        blocks = list(row_blocks(len(self.residual), len(local_factor), budget=_PANEL_BYTES))
+
+        def fill(number: int, _: int) -> None:
+            rows = blocks[number]
             block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
             if not np.all(np.isfinite(block)):
                 raise ValueError(f"{self.kernel!r} returned values that are not finite")
@@ -330,6 +338,10 @@ class PanelCholesky:
             columns = block @ inverse
             self._columns[rows, self.rank : self.rank + columns.shape[1]] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+
+        # Products of blocks are small: threads of BLAS would wait for each other most of the time.
+        with blas_threads(1 if self.workers.n_threads > 1 and len(blocks) > 1 else None):
+            self.workers.each(fill, [(number, number + 1) for number in range(len(blocks))])
 
     @property
     def rank(self) -> int:

@@ -281,7 +281,7 @@ class LocalSample:
             room = self.memory.room(self, name, clique, inputs.shape[0], capacity, precision)
         if room is None:
             check_features_fit(name, inputs.shape[0], capacity, precision)
-        return PanelCholesky(kernel, inputs, capacity, precision, room)
+        return PanelCholesky(kernel, inputs, capacity, precision, room, self.settings.workers)
 
 
 def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
