@@ -21,7 +21,7 @@ from benchmarks.shared_data import token_columns
 from experiments.result_pages import table, write_page
 from kernelfields.data.constraints import find_scheme
 from kernelfields.page import LabellingSession
-from kernelfields.page.fits import usual_estimator
+from kernelfields.page.fits import make_default_estimator
 from kernelfields.page.spans import SpanView, TypedSpan
 
 RESULTS = "labelling_actions.json"
@@ -95,7 +95,7 @@ def static_fixes(labels: list[str], true: list[str]) -> int:
 
 def correcting() -> dict[str, Any]:
     """Correct what a model has predicted."""
-    model = usual_estimator(words=True, scheme=VIEW.scheme).fit(*sentences(0, N_FITTED, None))
+    model = make_default_estimator(words=True, scheme=VIEW.scheme).fit(*sentences(0, N_FITTED, None))
     X, y = sentences(N_FITTED, N_FITTED + N_CORRECTED, None)
     predicted = [list(map(str, own)) for own in model.predict(X)]
     static = sum(static_fixes(*pair) for pair in zip(predicted, y, strict=True))

@@ -47,7 +47,7 @@ def test_texts_of_all_formats(tmp_path, kind):
     assert session.spans is not None
     assert session.labels()[0] == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
     assert session.labels()[1] == [None] * 4
-    before = file.current()
+    before = file.read_content()
     assert file.with_labels(session.labels()) == before or kind == "spacy"  # nothing was labelled, and nothing changes
     session.mark(1, 0, 0, 1, "PER")
     session.save()
@@ -243,7 +243,7 @@ def test_columns_that_are_drawn_and_the_clock_of_a_table(tmp_path):
     assert session.show(1)["columns"] == [[1.5, 2.5, 3.5], [4, 5, 6]]
     session.mark(0, 0, 1, 2, "idle")
     session.save()
-    assert session.file.lines.drawn == ["z", "row"]
+    assert session.file.lines.drawn_columns == ["z", "row"]
     for name, problem in {
         "kind": "column 'kind' holds 'a', and a time line draws numbers",
         "w": "has no column 'w'",
@@ -329,7 +329,7 @@ def test_items_are_shown_as_their_text(tmp_path):
     session.close()
     again = session_of(open_file(str(tmp_path / "notes.conll")))
     assert again.show(0)["gaps"] == shown["gaps"]
-    assert again._phrase(1, 1, 6) == "bob@x.org"
+    assert again._join_words(1, 1, 6) == "bob@x.org"
 
 
 def test_sentences_of_conllu_are_shown_as_their_text(tmp_path):

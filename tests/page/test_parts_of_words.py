@@ -6,7 +6,7 @@ import pytest
 
 from kernelfields.formats import read_documents, write_documents
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import open_file, share_words
+from kernelfields.page.files import align_words, open_file
 from kernelfields.page.journal import Journal, Split
 
 # A text, and the part of a word in it that is marked.
@@ -195,7 +195,7 @@ def test_files_of_annotators_who_cut_words_differently_share_their_parts(tmp_pat
     for name, own in spans.items():
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text, "label": own}) + "\n")
     opened = [open_file(str(tmp_path / f"{name}.jsonl")) for name in spans]
-    anna, ben, carl = share_words(opened)
+    anna, ben, carl = align_words(opened)
     assert anna.words == ben.words == carl.words == [["Ben", "-", "Carl", "likes", "New", "York", "."]]
     assert anna.y == [["B-PER", "O", "O", "O", "B-LOC", "I-LOC", "O"]]
     assert ben.y == [["B-PER", "I-PER", "I-PER", "O", "O", "B-LOC", "O"]]
@@ -210,10 +210,10 @@ def test_column_files_share_parts_of_words_and_other_texts_stay(tmp_path):
     paths["anna"].write_text("# text = Ben-Carl ran\nBen\tB-PER\n-Carl\tO\nran\tO\n")
     paths["ben"].write_text("# text = Ben-Carl ran\nBen-Carl\tB-PER\nran\t?\n")
     paths["other"].write_text("Ben-Anna\tB-PER\nran\tO\n")
-    anna, ben = share_words([open_file(str(paths[name])) for name in ("anna", "ben")])
+    anna, ben = align_words([open_file(str(paths[name])) for name in ("anna", "ben")])
     assert anna.words == ben.words == [["Ben", "-Carl", "ran"]]
     assert ben.y == [["B-PER", "I-PER", None]]
-    assert [own.words for own in share_words([open_file(str(paths[name])) for name in ("anna", "other")])] == [
+    assert [own.words for own in align_words([open_file(str(paths[name])) for name in ("anna", "other")])] == [
         [["Ben", "-Carl", "ran"]],
         [["Ben-Anna", "ran"]],
     ]

@@ -107,7 +107,7 @@ def label(
     if trained is not None:
         own = {**trained.reading}
         of_model = own.pop("format")
-        named = library.document_format(file) if file_format == "auto" else file_format
+        named = library.guess_document_format(file) if file_format == "auto" else file_format
         if named in (None, of_model):
             options, file_format, field = own, of_model, trained.crf
     if columns is not None:
@@ -172,7 +172,7 @@ def agreement(
     Files of label --annotator, of any format that label opens:
       kernelfields agreement notes.anna.conll notes.ben.conll
     """
-    opened = dict(zip(files, library.share_words([library.open_file(path) for path in files]), strict=True))
+    opened = dict(zip(files, library.align_words([library.open_file(path) for path in files]), strict=True))
     first, *others = opened.values()
     for other in others:
         if other.words != first.words:
@@ -186,7 +186,7 @@ def _read_sides(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the file of decisions, and the labels of two files by their names; ValueError if their texts differ."""
     opened = [library.open_file(path, file_format, **options) for path in (file, against)]
-    decided, one, other = library.share_words([decided, *opened])
+    decided, one, other = library.align_words([decided, *opened])
     if one.words != other.words or len(one.X) != len(other.X):
         raise ValueError(f"{file} and {against} have different words: they are no labels of the same file")
     if one.path.name == other.path.name:

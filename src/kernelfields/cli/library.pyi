@@ -55,10 +55,10 @@ from kernelfields.models.stored import (
 )
 from kernelfields.objective.bounds import Certificate as Certificate
 from kernelfields.page.files import (
-    document_format as document_format,
+    guess_document_format as guess_document_format,
     open_file as open_file,
     read_guidelines as read_guidelines,
-    share_words as share_words,
+    align_words as align_words,
 )
 from kernelfields.page.server import Server as Server, check_installed as check_installed
 from kernelfields.page.session import LabellingSession as LabellingSession

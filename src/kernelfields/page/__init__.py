@@ -1,6 +1,6 @@
 """A local page in the browser: label, correct, refit. ``serve`` opens it from Python, ``kernelfields label`` on a file.
 
-The server needs the extra ``page``, Starlette and uvicorn, which are loaded when it starts.
+The server needs Starlette and uvicorn (extra ``page``), which are imported when it starts.
 """
 
 from kernelfields.numerics.lazy import lazy_names

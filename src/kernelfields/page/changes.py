@@ -1,7 +1,8 @@
-"""Changes of labels: written to the journal first, undoable, and refused from an older version of an item.
+"""Changes of labels: recorded in the journal before they are applied, undoable, and checked against the item's version.
 
-Items have versions, so that two pages on one labelling cannot overwrite each other. Undoing and redoing are actions of
-the journal too. Where labels follow a scheme of entities, what is marked are spans (page/spans.py).
+Each change names the version of the item that the user saw; Conflict is raised if it is older than the current one, so
+that two open pages cannot overwrite each other. Undo and redo are actions of the journal, too. If labels follow a
+scheme of entities, spans are marked instead of single labels (page/spans.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.numerics.wording import inflect
-from kernelfields.page.history import Change, Changes, Cut, plain_changes, plain_entry
+from kernelfields.page.history import Change, Changes, Cut, to_json_changes, to_json_labels
 from kernelfields.page.items import Known
 from kernelfields.page.journal import Action, Flag, Split
 from kernelfields.page.known_items import LISTED, WINDOW, KnownItems
@@ -28,13 +29,13 @@ class Conflict(ValueError):
 
 
 class ChangedItems(KnownItems):
-    """Items with changes of their labels, undo and saving; parameters as in LabellingSession."""
+    """Items whose labels are changed, with undo, redo and saving; parameters as in LabellingSession."""
 
     def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
         """Write changes to the journal, and apply them."""
         before = [(position, self.known[item][position]) for position, _ in changes]
         self._check_item(item, changes)
-        both = plain_changes(changes), plain_changes(before)
+        both = to_json_changes(changes), to_json_changes(before)
         self.journal.append(Action(item, self.versions[item], *both, kind, step))
         self._apply(item, changes)
         return Change(item, before, changes)
@@ -45,8 +46,8 @@ class ChangedItems(KnownItems):
         known = list(self.known[cut.item])
         here, new = cut.replacement(kind)
         known[here] = new
-        file.check_item(cut.item, self.items.labels([known])[0])
-        before, (first, second) = plain_entry(cut.before), map(plain_entry, cut.after)
+        file.check_item(cut.item, self.items.format_labels([known])[0])
+        before, (first, second) = to_json_labels(cut.before), map(to_json_labels, cut.after)
         self.journal.append(
             Split(cut.item, self.versions[cut.item], cut.position, cut.at, before, (first, second), kind, step)
         )
@@ -54,7 +55,7 @@ class ChangedItems(KnownItems):
         return cut
 
     def _check_version(self, item: object, version: object) -> int:
-        """Return the number of an item; Conflict if its version is another one."""
+        """Return the number of an item; raise Conflict if its version differs."""
         number = self._item(item)
         if version != self.versions[number]:
             raise Conflict(
@@ -63,7 +64,7 @@ class ChangedItems(KnownItems):
         return number
 
     def change(self, item: object, version: object, changes: object, first: int = 0) -> dict[str, Any]:
-        """Fix, or forget, labels of an item; the change is in the journal when this returns.
+        """Set or remove known labels of an item, after an entry in the journal.
 
         Parameters
         ----------
@@ -101,9 +102,10 @@ class ChangedItems(KnownItems):
             if not pairs or not changes:
                 raise ValueError("changes must be a list of pairs [position, labels]")
             assert isinstance(changes, list)
-            return self._do(number, self._checked(number, [(one[0], one[1]) for one in changes]), first)
+            return self._apply_step(number, self._checked(number, [(one[0], one[1]) for one in changes]), first)
 
     def _range(self, item: int, begin: object, end: object) -> tuple[int, int]:
+        """Return the checked range of positions; ValueError if it is empty or outside the item."""
         whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (begin, end))
         if not whole or not 0 <= begin < end <= self.lengths[item]:  # type: ignore[operator]  # whole numbers
             raise ValueError(
@@ -114,7 +116,7 @@ class ChangedItems(KnownItems):
     def mark(
         self, item: object, version: object, begin: object, end: object, kind: object, first: int = 0
     ) -> dict[str, Any]:
-        """Mark positions as a span of a type; without a scheme, each gets the label ``kind``.
+        """Mark positions as a span of a type; without a scheme, label each of them with ``kind``.
 
         Parameters
         ----------
@@ -155,10 +157,12 @@ class ChangedItems(KnownItems):
             start, stop = self._range(number, begin, end)
             if self.spans is None:
                 labels = None if kind is None else [kind]
-                return self._do(number, self._checked(number, [(t, labels) for t in range(start, stop)]), first)
+                return self._apply_step(number, self._checked(number, [(t, labels) for t in range(start, stop)]), first)
             if kind is not None and not isinstance(kind, str):
                 raise ValueError(f"the type of a span is a text, got {kind!r:.40}")
-            return self._do(number, self._changes_of_mark(number, start, stop, kind, self._labels_shown(number)), first)
+            return self._apply_step(
+                number, self._make_span_changes(number, start, stop, kind, self._list_shown_labels(number)), first
+            )
 
     def split(self, item: object, version: object, places: object, first: int = 0) -> dict[str, Any]:
         """Cut words of an item in two, so that spans can begin and end inside of them.
@@ -208,24 +212,24 @@ class ChangedItems(KnownItems):
                 raise ValueError(f"{self.title(number)} has {len(text.text)} characters, and no place {places!r:.40}")
             found = [(place, text.find_word(place)) for place in sorted(set(listed), reverse=True)]
             cuts = [(word, place - text.tokens[word][0]) for place, word in found if word is not None]
-            step = self.history.new_step() if len(cuts) > 1 else None
+            step = self.history.new_step_number() if len(cuts) > 1 else None
             for k, (position, at) in enumerate(cuts):  # the last one first: those before it keep their numbers
                 entry = self.known[number][position]
-                cut = Cut(number, position, at, entry, self._parts_of_entry(entry))
+                cut = Cut(number, position, at, entry, self._split_entry(entry))
                 self.history.record(self._write_cut(cut, step=step), begins=k == 0)
             return self.show(number, first)
 
-    def _parts_of_entry(self, entry: Known) -> tuple[Known, Known]:
+    def _split_entry(self, entry: Known) -> tuple[Known, Known]:
         """Return the known labels of the parts of a word from the known labels of the word."""
         if entry is None or self.spans is None:
             return entry, entry
         parts = [self.spans.split(label) for label in entry]
         return frozenset(first for first, _ in parts), frozenset(second for _, second in parts)
 
-    def _changes_of_mark(
+    def _make_span_changes(
         self, item: int, begin: int, end: int, kind: str | None, shown: list, *, decode: bool = True
     ) -> Changes:
-        """Return the changes for a marked span; a prediction that continues beyond its end gets another label."""
+        """Return the label changes for a new span; the label behind its end changes if it would continue the span."""
         assert self.spans is not None
         known = [entry is not None and len(entry) == 1 for entry in self.known[item]]
         labels = self.spans.mark_span(shown, known, begin, end, kind)
@@ -244,7 +248,7 @@ class ChangedItems(KnownItems):
         return changes
 
     def accept(self, item: object, version: object, begin: object, end: object, first: int = 0) -> dict[str, Any]:
-        """Accept the predicted labels at positions, with all of the spans that they touch.
+        """Accept the predicted labels of a range of positions, extended to whole spans.
 
         Parameters
         ----------
@@ -284,15 +288,15 @@ class ChangedItems(KnownItems):
         with self._lock:
             number = self._check_version(item, version)
             start, stop = self._range(number, begin, end)
-            shown = self._labels_shown(number)
+            shown = self._list_shown_labels(number)
             touched = [] if self.spans is None else self.spans.spans(shown)
             for span in touched:
                 if span.begin < stop and start < span.end:
                     start, stop = min(start, span.begin), max(stop, span.end)
-            return self._do(number, self._shown_changes(number, shown, range(start, stop)), first)
+            return self._apply_step(number, self._make_shown_label_changes(number, shown, range(start, stop)), first)
 
     def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
-        """Accept all shown labels of an item; without a shown label, positions are outside of spans.
+        """Accept all shown labels of an item; positions without a label become outside of spans.
 
         Parameters
         ----------
@@ -327,22 +331,24 @@ class ChangedItems(KnownItems):
         """
         with self._lock:
             number = self._check_version(item, version)
-            shown = self._labels_shown(number)
+            shown = self._list_shown_labels(number)
             if self.model is not None and self.lengths[number] and self._decode_item(number) is None:
                 raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
             if self.spans is not None:
                 shown = self.spans.rewrite([OUTSIDE if label is None else label for label in shown])
             elif missing := shown.count(None):
                 raise ValueError(f"{inflect(missing, 'position')} of {self.title(number)} have no label yet")
-            return self._do(number, self._shown_changes(number, shown, range(self.lengths[number])), first)
+            return self._apply_step(
+                number, self._make_shown_label_changes(number, shown, range(self.lengths[number])), first
+            )
 
-    def _shown_changes(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
-        """Return the changes that fix the shown labels at positions without known labels."""
+    def _make_shown_label_changes(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
+        """Return the changes that set the shown labels at positions without a known label."""
         left = [t for t in positions if (entry := self.known[item][t]) is None or len(entry) > 1]
         return [(t, frozenset([shown[t]])) for t in left if shown[t] is not None]
 
-    def _do(self, item: int, changes: Changes, first: int) -> dict[str, Any]:
-        """Make changes, if there are any, as one step."""
+    def _apply_step(self, item: int, changes: Changes, first: int) -> dict[str, Any]:
+        """Apply changes as one step of the history, and return the item for the page."""
         if changes:
             self.history.record(self._write(item, changes))
         return self.show(item, first)
@@ -398,21 +404,22 @@ class ChangedItems(KnownItems):
         return self._undo_or_redo("redo", first)
 
     def _undo_or_redo(self, kind: str, first: int) -> dict[str, Any]:
+        """Undo or redo the next step of the history, and return its item for the page."""
         with self._lock:
             changes = self.history.next_step(kind)
-            step = self.history.new_step() if len(changes) > 1 else None
+            step = self.history.new_step_number() if len(changes) > 1 else None
             for change in reversed(changes) if kind == "undo" else changes:
                 if isinstance(change, Cut):
                     self._write_cut(change, kind, step)
                     continue
-                labels = plain_changes(change.before if kind == "undo" else change.after)
+                labels = to_json_changes(change.before if kind == "undo" else change.after)
                 self._write(change.item, self._checked(change.item, labels), kind, step)
-            self.history.record_turn(kind)
+            self.history.move_step(kind)
             item, position = changes[0].item, changes[0].position
             return self.show(item, max(min(first, position), position - WINDOW + 1)) | {"at": position}
 
     def repeats(self, item: object, begin: object, end: object, kind: object, apply: object = False) -> dict[str, Any]:
-        """Find the unlabelled places with the words of a span, and mark them on request.
+        """Find the unlabelled occurrences of the words of a span, and mark them on request.
 
         Parameters
         ----------
@@ -451,24 +458,24 @@ class ChangedItems(KnownItems):
             if self.spans is None or self.items.words is None or not isinstance(kind, str):
                 raise ValueError("spans of words can be repeated, and of nothing else")
             words = [str(word) for word in self.items.words[number][start:stop]]
-            places = [*self._unlabelled_places(words)]
+            places = [*self._find_unlabelled_places(words)]
             if apply is True and places:
-                step = self.history.new_step()
+                step = self.history.new_step_number()
                 for number, (other, at) in enumerate(places):
                     shown = [next(iter(own)) if own and len(own) == 1 else None for own in self.known[other]]
-                    marked = self._changes_of_mark(other, at, at + len(words), kind, shown, decode=False)
+                    marked = self._make_span_changes(other, at, at + len(words), kind, shown, decode=False)
                     self.history.record(self._write(other, marked, step=step), begins=number == 0)
             listed = [
                 {
                     "title": self.title(other),
-                    "text": self._phrase(other, max(0, at - 4), min(at + 6, self.lengths[other])),
+                    "text": self._join_words(other, max(0, at - 4), min(at + 6, self.lengths[other])),
                 }
                 for other, at in places[:LISTED]
             ]
             return {"words": " ".join(words), "count": len(places), "places": listed}
 
-    def _unlabelled_places(self, words: list[str]) -> Iterator[tuple[int, int]]:
-        """Yield items and positions with these words and without labels."""
+    def _find_unlabelled_places(self, words: list[str]) -> Iterator[tuple[int, int]]:
+        """Yield the item and the first position of each unlabelled occurrence of some words."""
         assert self.items.words is not None
         for item, own in enumerate(self.items.words):
             at = 0
@@ -528,12 +535,12 @@ class ChangedItems(KnownItems):
         with self._lock:
             if self.file is None:
                 raise ValueError("these items come from no file: take labels() in Python")
-            if self.file.current() != self.file.content:
+            if self.file.read_content() != self.file.content:
                 raise ValueError(f"{self.file.path.name} was changed by another program: it is left as it is")
             content = self.file.with_labels(self.labels())
             self.journal.announce_save(content)
             self.file.save(content)
-            self.file = replace(self.file.after(content), scheme=self.file.scheme)
+            self.file = replace(self.file.reload(content), scheme=self.file.scheme)
             self.journal.confirm_save(content)
             return f"wrote {self.file.path.name}"
 

@@ -2,12 +2,12 @@
 
     columns, conllu, csv                        words or numbers with a column of labels (page/sequence_files.py)
     doccano, labelstudio, brat, spacy, text     texts, cut into words (page/document_files.py)
-    textgrid, elan                              intervals of one tier, which are labelled in another
+    textgrid, elan                              intervals of one tier, with labels in another
 
-Labels may go to another file, which is read in its place once it is there: that of an annotator, or the column file
-beside a raw text.
+Labels may be written to another file, such as that of an annotator or the column file beside a raw text. If the other
+file exists, it is read instead.
 
-Fails: SequenceFileError in one line for what cannot be read.
+Raises SequenceFileError, with a message of one line, for unreadable files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open_file(
     blind : with ``output``, begin without the labels of ``path``
     options : those of the format: label, sequence, separator and so on; of CSV also ``lanes``, the columns to draw
     """
-    kind = document_format(path) or guess_format(path, "--format") if format == "auto" else format
+    kind = guess_document_format(path) or guess_format(path, "--format") if format == "auto" else format
     if kind == "text" and output is None:
         output = str(Path(path).with_suffix(".conll"))
     if output is not None and Path(output).exists() and Path(output) != Path(path):
@@ -72,8 +72,8 @@ def open_file(
     return replace(opened.without_labels() if blind else opened, path=Path(output), content=b"")
 
 
-def share_words(files: Sequence[LabelFile]) -> list[LabelFile]:
-    """Return files of the same texts with the same words, which are cut wherever one file cuts them.
+def align_words(files: Sequence[LabelFile]) -> list[LabelFile]:
+    """Cut the words of files of the same texts at the word boundaries of all files.
 
     Annotators may begin spans inside of words, each in words of their own. Files of other texts stay as they are.
 
@@ -96,7 +96,7 @@ def share_words(files: Sequence[LabelFile]) -> list[LabelFile]:
 
 
 def _cut_words(file: LabelFile, item: int, text: TokenizedText, ends: Sequence[int]) -> LabelFile:
-    """Return a file whose words of an item end at all of these places, counted in the characters of words."""
+    """Cut the words of an item at given ends, counted in characters of words, and return the file."""
     entries = [None] * len(text.tokens) if file.y is None or file.y[item] is None else list(file.y[item])
     place, number, cut = 0, 0, text
     for end in ends:
@@ -119,7 +119,7 @@ def read_guidelines(path: str) -> str:
     return "\n".join(lines)
 
 
-def document_format(path: str) -> str | None:
+def guess_document_format(path: str) -> str | None:
     """Return the format of texts or time lines by the name and the lines of a file; None for sequences."""
     place = Path(path)
     if place.is_dir():

@@ -1,6 +1,6 @@
 """Estimators of the page: the default estimator, and its preparation for partly known labels.
 
-prepared(model, known)     ready for ``fit``: from its last estimate, with partial labels where some are not known
+prepare_for_fit(model, known)     sets ``partial_labels`` if labels are unknown, and ``warm_start``
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from kernelfields.selection.field_search_cv import FieldSearchCV
 from kernelfields.selection.held_out import get_parameter
 
 
-def inner_estimator(model: Any) -> Any:
-    """Return the estimator of labels inside pipelines and searches, the fitted one if possible."""
+def unwrap_estimator(model: Any) -> Any:
+    """Return the estimator of labels inside pipelines and searches, fitted if possible."""
     if isinstance(model, Pipeline):
-        return inner_estimator(model[-1])
+        return unwrap_estimator(model[-1])
     if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator):
-        return inner_estimator(vars(model).get("best_estimator_", model.estimator))
+        return unwrap_estimator(vars(model).get("best_estimator_", model.estimator))
     return model
 
 
-def possible_labels(model: BaseEstimator) -> list:
-    """Return the possible labels of a position."""
-    field = inner_estimator(model)
+def list_model_labels(model: BaseEstimator) -> list:
+    """Return the labels of a model as plain values."""
+    field = unwrap_estimator(model)
     return [plain_label(label) for label in get_answer_format(field).labels(field)]
 
 
 def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
-    """Return a copy of an estimator that fits partly known labels, starting from its last estimate."""
-    field = inner_estimator(model)
+    """Set the parameters of an estimator for partly known labels and a warm start."""
+    field = unwrap_estimator(model)
     named = {label for item in known for entry in item if entry is not None for label in entry}
     if len(named) < 2:
         raise ValueError("all labels that are known are the same: two different ones make a model")
@@ -53,22 +53,22 @@ def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
     if own := get_parameter(model, "warm_start"):
-        old = set(possible_labels(field)) if hasattr(field, "classes_") else set()
+        old = set(list_model_labels(field)) if hasattr(field, "classes_") else set()
         model.set_params(**{own: old == named})
     return model
 
 
-def usual_estimator(words: bool, scheme: Scheme | None) -> Any:
-    """Return the estimator for words, whose labels may follow a scheme, or for numbers."""
+def make_default_estimator(words: bool, scheme: Scheme | None) -> Any:
+    """Return a ChainCRF for words, whose labels may follow a scheme, or for numbers."""
     return ChainCRF(constraints=None if scheme is None or not words else scheme.name, random_state=0)
 
 
 def get_if_fitted(estimator: BaseEstimator | None) -> Any:
-    """Return the estimator if it is fitted."""
+    """Return the estimator if it is fitted, else None."""
     if estimator is None:
         return None
     try:
-        check_is_fitted(inner_estimator(estimator))
+        check_is_fitted(unwrap_estimator(estimator))
     except NotFittedError:
         return None
     return estimator

@@ -23,12 +23,12 @@ class Change(NamedTuple):
 
     @property
     def position(self) -> int:
-        """The first position."""
+        """The first changed position."""
         return self.before[0][0]
 
 
 class Cut(NamedTuple):
-    """A word of an item, cut in two after ``at`` characters, with the known labels before and after."""
+    """A cut of a word into two parts after ``at`` characters, with the known labels before and after."""
 
     item: int
     position: int
@@ -37,13 +37,13 @@ class Cut(NamedTuple):
     after: tuple[Known, Known]
 
     def replacement(self, kind: str) -> tuple[slice, list[Known]]:
-        """Return the positions of changed words, and the known labels of the new words."""
+        """Return the slice of the changed words, and the known labels of their replacement."""
         if kind == "undo":
             return slice(self.position, self.position + 2), [self.before]
         return slice(self.position, self.position + 1), list(self.after)
 
     def apply(self, text: TokenizedText, kind: str) -> TokenizedText:
-        """Return the text with the word cut or, by "undo", with its parts joined; ValueError for other words."""
+        """Cut the word of a text or, by "undo", join its parts; ValueError if the words differ."""
         whole = kind == "undo"
         if not 0 <= self.position < len(text.tokens) - whole:
             raise ValueError(f"there are {len(text.tokens)} words, and no word {self.position!r:.40}")
@@ -55,7 +55,7 @@ class Cut(NamedTuple):
 
 
 class History:
-    """Done steps in order, and undone steps."""
+    """The steps that can be undone, and the steps that can be redone."""
 
     def __init__(self, actions: Sequence[Action | Split] = ()):
         self.done: list[list[Change | Cut]] = []
@@ -65,7 +65,7 @@ class History:
         for (kind, _), run in groupby(numbered, key=lambda pair: (pair[0].kind, pair[1])):
             own = [action for action, _ in run]
             if kind != "do":
-                self.record_turn(kind)
+                self.move_step(kind)
             elif any(
                 isinstance(action, Action) and action.before is None for action in own
             ):  # of a journal that does not say what labels were
@@ -75,38 +75,38 @@ class History:
                 self.undone.clear()
 
     def record(self, change: Change | Cut, *, begins: bool = True) -> None:
-        """Record a change; ``begins`` a step, or continues the last one."""
+        """Record a change in a new step or, unless ``begins``, in the last step."""
         if begins:
             self.done.append([])
         self.done[-1].append(change)
         self.undone.clear()
 
     def next_step(self, kind: str) -> list[Change | Cut]:
-        """Return the changes of an "undo" or a "redo"; ValueError without a step."""
+        """Return the changes of the step that "undo" or "redo" concerns; ValueError without a step."""
         source = self.done if kind == "undo" else self.undone
         if not source:
             raise ValueError(f"there is nothing to {kind}")
         return source[-1]
 
-    def record_turn(self, kind: str) -> None:
-        """Record that the next step was undone, or redone."""
+    def move_step(self, kind: str) -> None:
+        """Move the last step to the other list after an undo or a redo."""
         source, target = (self.done, self.undone) if kind == "undo" else (self.undone, self.done)
         if source:
             target.append(source.pop())
 
-    def new_step(self) -> int:
-        """Return a number for actions of one step."""
+    def new_step_number(self) -> int:
+        """Return a new number for a step of several actions."""
         self._last_step += 1
         return self._last_step
 
 
-def plain_entry(own: Known) -> list | None:
-    """Return the known labels of a position in the form of the journal."""
+def to_json_labels(own: Known) -> list | None:
+    """Return the known labels of a position as JSON values for the journal."""
     return None if own is None else sorted(own, key=str)
 
 
 def read_cut(action: Split) -> Cut:
-    """Return the cut of an entry of the journal."""
+    """Convert a Split of the journal to a Cut."""
     before, first, second = (None if own is None else frozenset(own) for own in (action.before, *action.after))
     return Cut(action.item, action.position, action.at, before, (first, second))
 
@@ -117,9 +117,9 @@ def _step(action: Action | Split) -> Change | Cut:
     return Change(action.item, _known(action.before or []), _known(action.changes))
 
 
-def plain_changes(changes: Changes) -> list[tuple[int, list | None]]:
-    """Return changes in the form of the journal."""
-    return [(position, plain_entry(own)) for position, own in changes]
+def to_json_changes(changes: Changes) -> list[tuple[int, list | None]]:
+    """Return changes as JSON values for the journal."""
+    return [(position, to_json_labels(own)) for position, own in changes]
 
 
 def _known(changes: Sequence[tuple[int, list | None]]) -> Changes:

@@ -1,8 +1,8 @@
 """Items of the page: sequences, graphs, instances of several labels, inputs with one label each.
 
-Items have positions: those of a sequence, the nodes of a graph, the labels of an instance, the one label of an input.
-What is known of them is kept by position, and given to estimators in the form that theirs has. Sequences are shown as
-words or on a time line, graphs are drawn, and everything else is a table.
+The positions of an item are those of a sequence, the nodes of a graph, the labels of an instance, or the one label of
+an input. Known labels are stored by position, and converted to the form that the estimator accepts. Sequences are shown
+as words or on a time line, graphs as drawings, and all others as tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiL
 from kernelfields.numerics.containers import count_rows, find_column_names, n_dimensions
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.wording import inflect
-from kernelfields.page.time_lines import TimeLines, lines_of_arrays, number_or_none
+from kernelfields.page.time_lines import TimeLines, make_array_lines, number_or_none
 from kernelfields.reports.graph_pictures import layout
 
 #: Labels of which one is right at a position; None where nothing is known.
@@ -34,7 +34,7 @@ _MOST_DRAWN = 300
 
 
 class SequenceItems:
-    """Sequences: words, or numbers on a time line; also the base of the other items."""
+    """Sequences of words, or of numbers on a time line; the base class of other items."""
 
     def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None, lines: TimeLines | None = None):
         if words is None and self.drawn == "line" and has_words(X):
@@ -42,7 +42,7 @@ class SequenceItems:
         if words is None and lines is None and self.drawn == "line" and is_feature_sequences(X):
             words = [[", ".join(list(map(str, own))[:_CELLS]) for own in item] for item in X]
         self.X, self.words, self.columns = X, words, columns
-        self.lines = lines if lines is not None else lines_of_arrays(X, columns)
+        self.lines = lines if lines is not None else make_array_lines(X, columns)
         self.lengths = self._lengths()
 
     #: How items are drawn where there are no words.
@@ -54,28 +54,28 @@ class SequenceItems:
         return [np.shape(own)[0] for own in self.X]
 
     @property
-    def shape(self) -> str:
-        """The drawing of items: "words", "line", "graph" or "table"."""
+    def display(self) -> str:
+        """The kind of display: "words", "line", "graph" or "table"."""
         return "words" if self.drawn == "line" and self.words is not None else self.drawn
 
-    def part(self, items: Sequence[int]) -> Any:
-        """Return the inputs of some items in the form of the estimator."""
+    def select_inputs(self, items: Sequence[int]) -> Any:
+        """Return the inputs of some items in the form that estimators accept."""
         return _safe_indexing(self.X, list(items))
 
-    def entries(self, y: Any) -> list[list[Known]]:
-        """Convert labels from the form of an estimator to known labels of each position."""
+    def read_labels(self, y: Any) -> list[list[Known]]:
+        """Convert labels as estimators accept them to known labels of every position, checked."""
         if y is None:
             return [[None] * length for length in self.lengths]
         if len(y) != len(self.lengths):
             raise ValueError(f"y holds labels of {len(y)} items, and there are {len(self.lengths)}")
-        found = self.by_position(y)
+        found = self.convert_labels(y)
         for number, (own, length) in enumerate(zip(found, self.lengths, strict=True)):
             if own and len(own) != length:
                 raise ValueError(f"item {number} has {length} positions and {len(own)} labels")
         return [own or [None] * length for own, length in zip(found, self.lengths, strict=True)]
 
-    def by_position(self, y: Any) -> list[list[Known]]:
-        """Convert labels from the form of estimators to a list of known labels for each item, [] without any."""
+    def convert_labels(self, y: Any) -> list[list[Known]]:
+        """Convert labels as estimators accept them to a list of known labels for each item, [] without any."""
         seen: dict[Any, Known] = {}  # the same labels come again and again
 
         def known(entry: Any) -> Known:
@@ -87,30 +87,30 @@ class SequenceItems:
 
         return [[] if own is None else list(map(known, own)) for own in y]
 
-    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
-        """Return the known labels of some items in the form of estimators."""
-        return [[to_entry(own) for own in item] for item in known]
+    def format_labels(self, known: Sequence[Sequence[Known]]) -> Any:
+        """Return the known labels of some items in the form that estimators accept."""
+        return [[format_known_label(own) for own in item] for item in known]
 
-    def place(self, part: Any) -> int:
-        """Return the number of a position by its name in tables of findings."""
+    def find_position(self, part: Any) -> int:
+        """Return the number of a position from its name in tables of findings."""
         return int(part)
 
     def text(self, item: int, most: int | None = None) -> str:
-        """Return an item in one line, its first characters if ``most`` is given."""
+        """Describe an item in one line of at most ``most`` characters."""
         if self.words is None:
             return inflect(self.lengths[item], "position")
         words = self.words[item]
         return " ".join(map(str, words if most is None else words[:most]))[:most]
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
-        """Return the positions of an item for the page."""
+        """Return the words, or the columns of numbers, of some positions for the page."""
         if self.words is not None:
             return {"words": [str(word) for word in self.words[item][rows]]}
         return self.lines.show(item, rows)
 
 
 class GraphItems(SequenceItems):
-    """Graphs, drawn, with a table of their nodes: names or words, neighbours, and the first columns of their inputs."""
+    """Graphs as drawings, with a table of their nodes: names or words, neighbours, and first input columns."""
 
     drawn = "graph"
 
@@ -121,7 +121,7 @@ class GraphItems(SequenceItems):
         return np.diff(self._offsets).tolist()
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
-        """Return names, neighbours and inputs of nodes."""
+        """Return the names, neighbours and inputs of nodes for the page, with a drawing of small graphs."""
         begin, end = self._offsets[item] + rows.start, self._offsets[item] + rows.stop
         names = self.words[item] if self.words is not None else _node_names(self.X[item], self.lengths[item])
         beside: list[set[int]] = [set() for _ in range(begin, end)]
@@ -142,14 +142,14 @@ class GraphItems(SequenceItems):
         return shown | dict(zip(("places", "edges"), self._places[item], strict=True))
 
     def _drawing(self, item: int) -> tuple[list, list]:
-        """Return the places of nodes and the joined pairs."""
+        """Return the coordinates of nodes, and the pairs of nodes with an edge."""
         begin, end = self._offsets[item], self._offsets[item + 1]
         own = [members[((members >= begin) & (members < end)).any(axis=1)] - begin for members in self._members]
         pairs = {tuple(sorted(pair)) for rows in own for row in rows.tolist() for pair in combinations(set(row), 2)}
         return layout(int(end - begin), own)[0].tolist(), sorted(pairs)
 
     def text(self, item: int, most: int | None = None) -> str:
-        """Return the names of the nodes, or their number."""
+        """Describe a graph by the names or the number of its nodes."""
         return inflect(self.lengths[item], "node") if self.words is None else super().text(item, most)
 
     def _heads(self) -> list[str]:
@@ -164,28 +164,28 @@ class SampleItems(SequenceItems):
     def _lengths(self) -> list[int]:
         return [1] * count_rows(self.X)
 
-    def by_position(self, y: Any) -> list[list[Known]]:
+    def convert_labels(self, y: Any) -> list[list[Known]]:
         """Return the known label of each input."""
         return [[_known(own)] for own in y]
 
-    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
+    def format_labels(self, known: Sequence[Sequence[Known]]) -> Any:
         """Return one entry for each input."""
-        return [to_entry(own) for (own,) in known]
+        return [format_known_label(own) for (own,) in known]
 
-    def place(self, part: Any) -> int:
-        """Return zero, the only place."""
+    def find_position(self, part: Any) -> int:
+        """Return 0: an input has one position."""
         return 0
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
-        """Return one row, and the input as a text."""
+        """Return one row for the label, and the input as a text."""
         return {"names": ["label"][rows], "cells": [[]][rows], "heads": [], "text": self.text(item)}
 
     def text(self, item: int, most: int | None = None) -> str:
-        """Return an input in one line: its words, or the first of its columns that are not zero."""
+        """Describe an input by its words, or by its first nonzero columns."""
         if self.words is not None:
             own = self.words[item]
             return (own if isinstance(own, str) else " ".join(map(str, own)))[:most]
-        row = self.part([item])
+        row = self.select_inputs([item])
         if n_dimensions(row) != 2:
             return inflect(len(self.X[item]), "position")
         values = np.asarray(row.toarray() if is_sparse(row) else row).ravel()
@@ -196,7 +196,7 @@ class SampleItems(SequenceItems):
 
 
 class InstanceItems(SampleItems):
-    """Instances of several labels: a row for each label, which is present (1) or not (0)."""
+    """Instances of several binary labels, with one row for each label."""
 
     def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None, names: Sequence, frame: Any):
         self.names, self._frame = list(names), frame
@@ -205,19 +205,19 @@ class InstanceItems(SampleItems):
     def _lengths(self) -> list[int]:
         return [len(self.names)] * count_rows(self.X)
 
-    def by_position(self, y: Any) -> list[list[Known]]:
+    def convert_labels(self, y: Any) -> list[list[Known]]:
         """Return the known labels of each instance."""
         rows = np.asarray(y).tolist()
         return [[None if _is_open(own) else frozenset([int(own)]) for own in row] for row in rows]
 
-    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
-        """Return a table of 0, 1 and NaN, as a frame if y was one."""
+    def format_labels(self, known: Sequence[Sequence[Known]]) -> Any:
+        """Return a table of 0, 1 and NaN, as a data frame if y was a data frame."""
         rows = [[np.nan if own is None or len(own) > 1 else float(next(iter(own))) for own in item] for item in known]
         table = np.array(rows).reshape(len(rows), len(self.names))
         return table if self._frame is None else self._frame(table, columns=self.names)
 
-    def place(self, part: Any) -> int:
-        """Return the number of a label by its name."""
+    def find_position(self, part: Any) -> int:
+        """Return the number of a label from its name."""
         return self.names.index(part)
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def resolve_items(
     columns: Sequence[str] | None,
     lines: TimeLines | None = None,
 ) -> SequenceItems:
-    """Return the items for a fitted or unfitted estimator; TypeError for other estimators."""
+    """Return the items of the class that suits an estimator; TypeError for unsupported estimators."""
     if isinstance(field, MultiLabelCRF):
         if hasattr(field, "label_names_"):
             names = field.label_names_.tolist()
@@ -256,8 +256,8 @@ def resolve_items(
     )
 
 
-def to_entry(own: Known) -> Any:
-    """Return a known label, or set of labels, in the form of estimators."""
+def format_known_label(own: Known) -> Any:
+    """Return a label, a set of possible labels or None, as estimators accept them."""
     if own is None:
         return None
     return next(iter(own)) if len(own) == 1 else set(own)

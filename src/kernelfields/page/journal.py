@@ -1,26 +1,24 @@
-"""A journal of labelling: a line of JSON for each action, on the disk before the action is applied.
+"""A journal of labelling: a line of JSON for each action, written to the disk before the action is applied.
 
-    {"journal": 1, "of": digest}                                     the file that the actions change
-    {"item": 3, "version": 5, "changes": [[7, ["B-NP"]], [8, null]]} labels of positions; null forgets them
-    {..., "before": [[7, null], [8, ["O"]]], "kind": "undo", "step": 2}  what they were; one undo takes back a step
-    {"split": 3, "version": 6, "position": 7, "at": 2, "before": ["B-NP"], "after": [["B-NP"], ["I-NP"]]}  a word in two
-    {"flag": 3, "note": "two readings"}                              an item to come back to; null takes it away
-    {"saving": digest}                                               the file is about to become this one
-    {"saved": digest}                                                it is
+    {"journal": 1, "of": digest}                                     digest of the labelled file
+    {"item": 3, "version": 5, "changes": [[7, ["B-NP"]], [8, null]]} new labels of positions; null for unknown
+    {..., "before": [[7, null], [8, ["O"]]], "kind": "undo", "step": 2}  old labels; a step is undone as a whole
+    {"split": 3, "version": 6, "position": 7, "at": 2, "before": ["B-NP"], "after": [["B-NP"], ["I-NP"]]}  a cut word
+    {"flag": 3, "note": "two readings"}                              a flagged item; null removes the flag
+    {"saving": digest}                                               the file is about to get this content
+    {"saved": digest}                                                the file has this content
 
-Labels are sets of which one is right; ``at`` counts characters of a word, which are code points. After any end of the
-process the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was.
-Actions that stand before the last content of the file that is named are saved: they are kept, so that they can be
-undone. Where everything is saved and another program has changed the file, the journal is begun anew; its first line is
-written with the first action. While it is open, it and its file are locked.
+Labels are sets of possible labels; ``at`` counts code points of a word. After a crash the journal is replayed from its
+beginning: every acknowledged action is in it, and an incomplete last line was never acknowledged. Actions before the
+last saved content are kept for undo. If every action is saved and another program has changed the file, a new journal
+begins. The journal and its file are locked while it is open.
 
-Lines are written as a whole or not at all: where the disk is full, what was written of a line is cut off again. Lines
-that cannot be read all the same are left out, and ``left_out`` lists them; whole actions that stand behind a torn one
-in its line are read. A file that is no journal stays as it is, whatever its name (own_files.py).
+A line is written completely or not at all: if the disk is full, its beginning is truncated. Other unreadable lines are
+skipped and listed in ``left_out``; a complete action behind a torn one in the same line is read. A file that is no
+journal is never changed, whatever its name (own_files.py).
 
-Fails: OSError where an action cannot be kept, and the journal is as it was before it. JournalError where the file is
-another one than the journal's, or the first line is not that of a journal. LockedError where another process has it,
-NotOwnFileError for a link.
+Raises OSError if an action cannot be written, and the journal is unchanged; JournalError if the journal belongs to
+another file, or its first line is invalid; LockedError if another process holds it; NotOwnFileError for a link.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelfields.page.lock import FileLock
-from kernelfields.page.own_files import open_own, read_own
+from kernelfields.page.own_files import open_own_file, read_own_file
 
 _VERSION = 1
 KINDS = ("do", "undo", "redo")
@@ -54,7 +52,7 @@ class JournalError(ValueError):
 
 
 class Action(NamedTuple):
-    """A change of the labels of one item: (position, possible labels, or None to forget them).
+    """A change of the labels of one item: pairs of a position and its possible labels, None for unknown labels.
 
     ``before`` is what they were, None in journals that do not say; ``kind`` is "do", "undo" or "redo", and ``step``
     the number that actions share which are undone together.
@@ -69,7 +67,7 @@ class Action(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A word cut in two after ``at`` characters; labels as in Action, and "undo" joins the parts."""
+    """A cut of a word after ``at`` characters; labels as in Action, and "undo" joins the parts."""
 
     item: int
     version: int
@@ -82,21 +80,21 @@ class Split(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """An item flagged for later, and a note; None removes the flag."""
+    """A flag of an item with its note; None removes the flag."""
 
     item: int
     note: str | None
 
 
 class _Saved(NamedTuple):
-    """A content of the file: written, or about to be."""
+    """The digest of a file content that was saved, or is about to be saved."""
 
     digest: str
     done: bool
 
 
 class Journal:
-    """The journal beside a file; ``path`` None keeps nothing. ``file`` is locked with it.
+    """The journal of a file, which is locked with it; no file is written if ``path`` is None.
 
     Attributes
     ----------
@@ -118,7 +116,7 @@ class Journal:
             if file is not None:
                 self._locks.append(FileLock(file))
             if path is not None:
-                self._file = open_own(path, "a journal", appending=True)
+                self._file = open_own_file(path, "a journal", appending=True)
                 self._locks.append(FileLock(path))
                 self._read(path)
         except BaseException:
@@ -126,17 +124,17 @@ class Journal:
             raise
 
     def _read(self, path: Path) -> None:
-        raw = read_own(self._file)
+        raw = read_own_file(self._file)
         *lines, rest = raw.split(b"\n")
         self._size = len(raw) - len(rest)
-        if not lines and _is_beginning(raw):  # empty, or cut off in its first line
+        if not lines and _is_header_prefix(raw):  # empty, or cut off in its first line
             self._truncate()
             return
         if not lines or not _HEAD.fullmatch(lines[0]):
             raise JournalError(f"{path} is no journal that can be read, and stays as it is: name another by --journal")
         entries: list[Action | Split | Flag | _Saved] = [_Saved(json.loads(lines[0])["of"], done=False)]
         for number, line in enumerate(lines[1:], start=2):
-            entry, left = _entry(line)
+            entry, left = _parse_line(line)
             if left:
                 self.left_out.append(f"line {number}: {left.decode(errors='replace'):.100}")
             if entry is not None:
@@ -163,7 +161,7 @@ class Journal:
         self._truncate()
 
     def append(self, action: Action | Split) -> None:
-        """Write an action durably to the disk."""
+        """Write an action to the disk."""
         entry: dict[str, Any]
         if isinstance(action, Split):
             entry = {"split": action.item, "version": action.version, "position": action.position, "at": action.at}
@@ -180,7 +178,7 @@ class Journal:
         self.actions.append(action)
 
     def flag(self, flag: Flag) -> None:
-        """Write a flag durably to the disk."""
+        """Write a flag to the disk."""
         self._append({"flag": flag.item, "note": flag.note})
         self._keep_flag(flag)
 
@@ -191,11 +189,11 @@ class Journal:
             self.flags[flag.item] = flag.note
 
     def announce_save(self, content: bytes) -> None:
-        """Announce that the file will be saved with a content."""
+        """Record that a content is about to be saved."""
         self._append({"saving": _digest(content)})
 
     def confirm_save(self, content: bytes) -> None:
-        """Confirm that the file has this content, and thus all actions."""
+        """Record that a content, and thus every action, is saved."""
         self.history += self.actions
         self.actions = []
         with suppress(OSError):  # what was announced says the same, unless another program changes the file
@@ -238,15 +236,15 @@ class Journal:
             self._locks.pop().release()
 
 
-def _is_beginning(raw: bytes) -> bool:
-    """Whether bytes are empty, or the beginning of the first line of a journal."""
+def _is_header_prefix(raw: bytes) -> bool:
+    """Whether bytes are a prefix of the first line of a journal."""
     if len(raw) < len(_BEGINNING):
         return _BEGINNING.startswith(raw)
     return raw.startswith(_BEGINNING) and _DIGEST.fullmatch(raw, len(_BEGINNING)) is not None
 
 
-def _entry(line: bytes) -> tuple[Action | Split | Flag | _Saved | None, bytes]:
-    """Return the entry of a line, and a description of an unreadable line."""
+def _parse_line(line: bytes) -> tuple[Action | Split | Flag | _Saved | None, bytes]:
+    """Parse a line of the journal; return the entry, and the unreadable part of the line."""
     for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
         try:
             return _read_entry(json.loads(line[begin:])), line[:begin]
@@ -256,7 +254,7 @@ def _entry(line: bytes) -> tuple[Action | Split | Flag | _Saved | None, bytes]:
 
 
 def _read_entry(entry: dict[str, Any]) -> Action | Split | Flag | _Saved:
-    """Parse an entry of the page; ValueError, KeyError or TypeError for any invalid part."""
+    """Parse an entry of the journal; ValueError, KeyError or TypeError for any invalid part."""
     for name in ("saving", "saved"):
         if name in entry:
             return _Saved(_text(entry[name]), done=name == "saved")
@@ -267,29 +265,29 @@ def _read_entry(entry: dict[str, Any]) -> Action | Split | Flag | _Saved:
         raise ValueError("no action")
     step = None if step is None else _whole(step)
     if "split" in entry:
-        first, second = map(_labels, entry["after"])
+        first, second = map(_parse_labels, entry["after"])
         item, version, position, at = (_whole(entry[name]) for name in ("split", "version", "position", "at"))
-        return Split(item, version, position, at, _labels(entry["before"]), (first, second), kind, step)
-    changes, before = _changes(entry["changes"]), entry.get("before")
+        return Split(item, version, position, at, _parse_labels(entry["before"]), (first, second), kind, step)
+    changes, before = _parse_changes(entry["changes"]), entry.get("before")
     if before is not None:
-        before = _changes(before)
+        before = _parse_changes(before)
         if [position for position, _ in before] != [position for position, _ in changes]:
             raise ValueError("what was there before is of other positions")
     return Action(_whole(entry["item"]), _whole(entry["version"]), changes, before, kind, step)
 
 
-def _changes(found: list) -> list[tuple[int, list | None]]:
-    """Return pairs of positions and labels, each of them a text or a number."""
+def _parse_changes(found: list) -> list[tuple[int, list | None]]:
+    """Return checked pairs of a position and its possible labels."""
     if not isinstance(found, list) or not found:
         raise ValueError("no changes")
     changes: list[tuple[int, list | None]] = []
     for position, labels in found:
-        changes.append((_whole(position), _labels(labels)))
+        changes.append((_whole(position), _parse_labels(labels)))
     return changes
 
 
-def _labels(found: Any) -> list | None:
-    """Return a set of possible labels, or None."""
+def _parse_labels(found: Any) -> list | None:
+    """Return checked possible labels, each a text or a number; None for an unknown label."""
     if found is not None and not (isinstance(found, list) and found and all(map(_is_label, found))):
         raise ValueError("no labels")
     return found

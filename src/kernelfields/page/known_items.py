@@ -1,10 +1,10 @@
 """Items with their known labels, and the predictions of a field for the other labels.
 
-Known labels, given before or fixed now, stay: the rest of an item is decoded given them, exactly, before any refit.
-Every change is an action of the journal, which is made again when a labelling is opened. Where labels follow a scheme
-of entities, what is shown are spans (page/spans.py). A random sample of the items is set aside to judge refits.
+The other labels of an item are decoded exactly, conditioned on its known labels, without a refit. Every change is an
+action of the journal, which is replayed when a labelling is opened. If labels follow a scheme of entities, spans are
+shown (page/spans.py). A random sample of the items is set aside to evaluate refits.
 
-Cost of an answer: inference for one item. Fails: ValueError in one sentence for what the page must not do.
+The cost of an answer is that of inference for one item. Raises ValueError, with one sentence, for invalid requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelfields.formats.tokens import TokenizedText
 from kernelfields.inference.answers import Answers
 from kernelfields.models.wrapped_field import WrappedField, unwrap_field, unwrap_pipeline
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.page.fits import get_if_fitted, inner_estimator, possible_labels, usual_estimator
+from kernelfields.page.fits import get_if_fitted, list_model_labels, make_default_estimator, unwrap_estimator
 from kernelfields.page.history import Changes, Cut, History, read_cut
 from kernelfields.page.items import Known, resolve_items
 from kernelfields.page.journal import Journal, JournalError, Split
@@ -47,7 +47,7 @@ _LONGEST, LISTED = 200, 5
 
 
 class KnownItems:
-    """Items with known labels, and a field for the unknown labels; parameters as in LabellingSession."""
+    """Items with known labels, and a field that predicts the others; parameters as in LabellingSession."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class KnownItems:
         random_state: int = 0,
     ):
         self.file, self.guidelines = file, guidelines
-        if isinstance(inner_estimator(estimator), WrappedField):  # models on tables and of other forms
+        if isinstance(unwrap_estimator(estimator), WrappedField):  # models on tables and of other forms
             check_is_fitted(estimator)
             labels = None if y is None else unwrap_frame(estimator, X, y)[2]
             estimator, X, _ = unwrap_field(estimator, X, None, labelled=False)
@@ -75,7 +75,7 @@ class KnownItems:
         #: Which inputs of the file the model gets, by name; None for others, whose words are fixed.
         self._inputs = None if file is None else "words" if X is file.words else "X" if X is file.X else None
         self.items = resolve_items(
-            inner_estimator(estimator), X, y, words, columns, None if file is None else file.lines
+            unwrap_estimator(estimator), X, y, words, columns, None if file is None else file.lines
         )
         self.lengths = self.items.lengths
         named = names if names is not None else () if file is None else file.names
@@ -84,21 +84,23 @@ class KnownItems:
             raise ValueError(f"names are those of {len(self.names)} items, and there are {len(self.lengths)}")
         self.model = get_if_fitted(estimator)
         #: The labels of two annotators by name, whose differences are decided one by one.
-        self.sides = {name: self.items.entries(own) for name, own in (annotators or {}).items()}
+        self.sides = {name: self.items.read_labels(own) for name, own in (annotators or {}).items()}
         if len(self.sides) not in (0, 2):
             raise ValueError(f"disagreements are those of two annotators, got {len(self.sides)}")
-        self.given = self._agreed() if y is None and self.sides else self.items.entries(y)
+        self.given = self._merge_annotators() if y is None and self.sides else self.items.read_labels(y)
         #: How often each label is known.
         self.counts: Counter = Counter()
         for entry, count in Counter(entry for own in self.given for entry in own if entry is not None).items():
             self.counts.update(dict.fromkeys(entry, count if len(entry) == 1 else 0))
-        of_model = [] if self.model is None else possible_labels(self.model)
+        of_model = [] if self.model is None else list_model_labels(self.model)
         found = choose_scheme(scheme, [*of_model, *self.counts], list(classes or []), self.given)
         self.spans = None if found is None else SpanView(found)
         if file is not None:
             self.file = file = replace(file, scheme=None if found is None else found.name)
-        self._unfitted = estimator if estimator is not None else usual_estimator(words is not None, found)
-        self.classes = _labels(self._named(classes or ()), of_model, set(self.counts) | self._disputed())
+        self._unfitted = estimator if estimator is not None else make_default_estimator(words is not None, found)
+        self.classes = _merge_labels(
+            self._expand_types(classes or ()), of_model, set(self.counts) | self._collect_annotator_labels()
+        )
         self.known: list[list[Known]] = [list(own) for own in self.given]
         #: How many labels of each item are not known, (S,).
         self.left = np.array([own.count(None) for own in self.known], dtype=np.int64)
@@ -119,7 +121,7 @@ class KnownItems:
         self.curve: list[dict[str, Any]] = []
         self.status = ""
         self._working: threading.Thread | None = None
-        for label in self._named(classes or ()):
+        for label in self._expand_types(classes or ()):
             self._check_label(label)
         self.journal = Journal(
             None if journal is None else Path(journal),
@@ -127,7 +129,7 @@ class KnownItems:
             None if file is None else file.path,
         )
         try:
-            if file is not None and file.current() != file.content:
+            if file is not None and file.read_content() != file.content:
                 raise ValueError(f"{file.path.name} was changed while it was opened: open it again")
             self._replay()
             self._check_file()
@@ -136,20 +138,20 @@ class KnownItems:
             self.journal.close()
             raise
 
-    def _agreed(self) -> list[list[Known]]:
-        """Return the labels of both annotators if they are equal, and the labels of one annotator alone."""
+    def _merge_annotators(self) -> list[list[Known]]:
+        """Merge the labels of two annotators; where they differ, the label is unknown."""
         one, other = self.sides.values()
         return [
             [b if a is None else a if b is None or a == b else None for a, b in zip(*own, strict=True)]
             for own in zip(one, other, strict=True)
         ]
 
-    def _disputed(self) -> set:
-        """Return all labels of the annotators."""
+    def _collect_annotator_labels(self) -> set:
+        """Return the set of all labels of the annotators."""
         return {label for side in self.sides.values() for own in side for entry in own for label in entry or ()}
 
-    def _named(self, classes: Sequence) -> list:
-        """Return the given labels, with the labels of named types of spans."""
+    def _expand_types(self, classes: Sequence) -> list:
+        """Return given labels, with each type of spans replaced by its labels."""
         if self.spans is None:
             return list(classes)
         labels: dict[str, None] = {}
@@ -159,7 +161,7 @@ class KnownItems:
         return list(labels)
 
     def _replay(self) -> None:
-        """Apply the actions of the journal, and list actions that cannot be applied."""
+        """Apply the actions of the journal, and list the invalid ones."""
         left_out = self.journal.left_out
         for action in [*self.journal.history, *self.journal.actions]:
             if not 0 <= action.item < len(self.lengths):
@@ -183,7 +185,7 @@ class KnownItems:
         self.history = History([*self.journal.history, *self.journal.actions])
 
     def _warn_of_skipped_actions(self) -> None:
-        """Warn of actions of the journal that were not applied."""
+        """Warn of invalid actions of the journal."""
         left_out = self.journal.left_out
         if left_out:
             assert self.journal.path is not None
@@ -194,7 +196,7 @@ class KnownItems:
             warn_user(self.status)
 
     def _check_file(self) -> None:
-        """Raise ValueError if the file cannot be saved; items are unchanged if their journal is the reason."""
+        """Raise ValueError if the file cannot be saved; actions of the journal that prevent it are reverted."""
         if self.file is None:
             return
         try:
@@ -212,12 +214,12 @@ class KnownItems:
                 raise ValueError(f"{self.file.path} is not opened, because it could not be saved: {error}") from error
 
     def _check_item(self, item: int, changes: Changes) -> None:
-        """Raise ValueError if changes of an item cannot be saved."""
+        """Raise ValueError if the file cannot hold changed labels of an item."""
         if self.file is not None:
             known = list(self.known[item])
             for position, labels in changes:
                 known[position] = labels
-            (labels,) = self.items.labels([known])
+            (labels,) = self.items.format_labels([known])
             self.file.check_item(item, labels)
 
     def title(self, item: int) -> str:
@@ -259,10 +261,10 @@ class KnownItems:
         >>> session.labels()
         [['O', 'O', 'B-city'], [None, None, None]]
         """
-        return self.items.labels(self.known)
+        return self.items.format_labels(self.known)
 
     def _check_label(self, label: object) -> None:
-        """Raise ValueError for a value that is not a label, or cannot be written and read again."""
+        """Raise ValueError for a value that is no label, or that files cannot hold."""
         if not (isinstance(label, str | int) and not isinstance(label, bool) and 0 < len(str(label)) <= _LONGEST):
             raise ValueError(f"a label is a text of 1 to {_LONGEST} characters or a whole number, got {label!r:.40}")
         if self.file is not None:
@@ -287,7 +289,7 @@ class KnownItems:
         return checked
 
     def _replace_cut(self, cut: Cut, kind: str) -> LabelFile:
-        """Return the file with a word cut in two or, by "undo", joined; ValueError if this is impossible."""
+        """Return the file after a cut or, by "undo", a join of words; ValueError if this is impossible."""
         text = self._get_text(cut.item)
         if text is None or self.file is None or self._inputs is None:
             raise ValueError("words are cut where they were read from a text, and the model reads words")
@@ -296,11 +298,11 @@ class KnownItems:
         return self.file.with_text(cut.item, cut.apply(text, kind))
 
     def _apply_cut(self, cut: Cut, kind: str, file: LabelFile) -> None:
-        """Cut a word in two, or join its parts by "undo"; ``file`` has its words."""
+        """Cut a word in two, or join its parts by "undo"; ``file`` is the changed file."""
         item, (here, new) = cut.item, cut.replacement(kind)
         old = self.known[item][here]
-        self._count(old, -1)
-        self._count(new, 1)
+        self._update_counts(old, -1)
+        self._update_counts(new, 1)
         given = self.given[item][here]
         self.given[item][here] = new if given == old else [None] * len(new)
         self.known[item][here] = new
@@ -313,8 +315,8 @@ class KnownItems:
         self._answers.pop(item, None)
         self._last = None
 
-    def _count(self, entries: Sequence[Known], by: int) -> None:
-        """Add counts of known labels, or subtract them."""
+    def _update_counts(self, entries: Sequence[Known], by: int) -> None:
+        """Add ``by`` to the counts of known labels."""
         for entry in entries:
             if entry is not None and len(entry) == 1:
                 self.counts[next(iter(entry))] += by
@@ -322,8 +324,8 @@ class KnownItems:
     def _apply(self, item: int, changes: Changes) -> None:
         for position, labels in changes:
             old, self.known[item][position] = self.known[item][position], labels
-            self._count([old], -1)
-            self._count([labels], 1)
+            self._update_counts([old], -1)
+            self._update_counts([labels], 1)
             self.classes += sorted(labels - set(self.classes), key=str) if labels else []
         self.left[item] = self.known[item].count(None)
         self.versions[item] += 1
@@ -335,13 +337,13 @@ class KnownItems:
             raise ValueError(f"there are items 0 to {len(self.lengths) - 1}, and no item {item!r:.40}")
         return item
 
-    def _opened(self, item: int) -> tuple[Any, Any]:
-        return unwrap_pipeline(self.model, self.items.part([item]))
+    def _unwrap_item(self, item: int) -> tuple[Any, Any]:
+        return unwrap_pipeline(self.model, self.items.select_inputs([item]))
 
-    def _known_labels(self, field: LabelField, known: Sequence[Known]) -> Any:
-        """Return the known labels of an item in the form of the field; labels outside its classes are unknown."""
+    def _format_known_labels(self, field: LabelField, known: Sequence[Known]) -> Any:
+        """Return known labels of an item as the field accepts them; labels outside its classes become unknown."""
         seen = set(get_answer_format(field).labels(field).tolist())
-        return self.items.labels([[None if own is None else own & seen or None for own in known]])
+        return self.items.format_labels([[None if own is None else own & seen or None for own in known]])
 
     def _decode_item(
         self, item: int, known: Sequence[Known] | None = None
@@ -357,13 +359,13 @@ class KnownItems:
             return self._last[3]
         kept = self._answers.get(item)
         if kept is None or kept[0] is not self.model:
-            field, x = self._opened(item)
+            field, x = self._unwrap_item(item)
             if len(self._answers) > _ITEMS_AT_ONCE:
                 self._answers.clear()
             # Potentials do not depend on what is known: they are computed once for a model.
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
-        given = self._known_labels(field, known)
+        given = self._format_known_labels(field, known)
         answers = answers.condition(get_answer_format(field).known_log_weights(field, given, answers.data))
         classes, found = get_answer_format(field).labels(field), None
         if not answers.family.impossible().any():
@@ -371,8 +373,8 @@ class KnownItems:
         self._last = (self.model, item, known, found)
         return found
 
-    def _labels_shown(self, item: int, found: tuple | None = None) -> list:
-        """Return the known or predicted label of each position, or None without one."""
+    def _list_shown_labels(self, item: int, found: tuple | None = None) -> list:
+        """Return the known or predicted label of each position, None without either."""
         found = self._decode_item(item) if found is None else found
         predicted = [None] * self.lengths[item] if found is None else map(plain_label, found[1])
         return [
@@ -381,7 +383,7 @@ class KnownItems:
         ]
 
     def show(self, item: object, first: int = 0) -> dict[str, Any]:
-        """Return an item for the page, from a position on.
+        """Return the positions of an item for the page, from the position ``first``.
 
         Parameters
         ----------
@@ -437,10 +439,10 @@ class KnownItems:
                         entry |= {"label": next(iter(known)), "p": None}
                     entry |= {"from": "given" if known == given else "fixed", "set": sorted(known, key=str)}
                     if position in suspects:
-                        entry["suspect"] = self._labels_in_words([suspects[position]])
+                        entry["suspect"] = self._describe_labels([suspects[position]])
                 positions.append(entry)
             if self.spans is not None:
-                self._add_spans(positions, rows, self._labels_shown(number, found), found)
+                self._add_spans(positions, rows, self._list_shown_labels(number, found), found)
             shown: dict[str, Any] = {
                 "item": number,
                 "name": self.names[number],
@@ -450,35 +452,35 @@ class KnownItems:
             shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
             shown |= {"flag": self.journal.flags.get(number), "left": int(self.left[number])}
             shown["broken"] = found is None and self.model is not None and length > 0
-            if self.file is not None and self.items.shape == "words":
+            if self.file is not None and self.items.display == "words":
                 shown |= self.file.show_text(number, rows)
             return shown | self.items.show(number, rows)
 
     def _get_text(self, item: int) -> TokenizedText | None:
-        """Return the text of an item; None if there are only words."""
-        if self.file is None or self.items.shape != "words":
+        """Return the text of an item; None if only words are given."""
+        if self.file is None or self.items.display != "words":
             return None
         if item not in self._texts:
             self._texts[item] = self.file.text(item)
         return self._texts[item]
 
-    def _phrase(self, item: int, begin: int, end: int) -> str:
-        """Return words of an item as one phrase of its text."""
+    def _join_words(self, item: int, begin: int, end: int) -> str:
+        """Return the part of the text of an item from one word to another."""
         text = self._get_text(item)
         if text is not None:
             return " ".join(text.slice(begin, end).split())
         assert self.items.words is not None
         return " ".join(map(str, self.items.words[item][begin:end]))
 
-    def _to_line(self, item: int, most: int | None = None) -> str:
-        """Return an item in one line, its first characters if ``most`` is given."""
+    def _describe_item(self, item: int, most: int | None = None) -> str:
+        """Describe an item in one line of at most ``most`` characters."""
         text = self._get_text(item)
         if text is None:
             return self.items.text(item, most)
         return " ".join(text.text[: None if most is None else 2 * most].split())[:most]
 
     def _add_spans(self, positions: list[dict], rows: slice, labels: list, found: tuple | None) -> None:
-        """Add the types of spans to positions, null outside, with their begins and the likeliest types."""
+        """Add types of spans, their first positions and the likeliest types to positions of the page."""
         assert self.spans is not None
         for entry in positions:
             entry |= {"kind": None, "begins": False}
@@ -486,7 +488,7 @@ class KnownItems:
             for t in range(max(begin, rows.start), min(end, rows.stop)):
                 positions[t - rows.start] |= {"kind": kind, "begins": t == begin}
         if found is not None:
-            kinds, shares = self.spans.shares([str(name) for name in found[0]], found[2][rows])
+            kinds, shares = self.spans.type_probabilities([str(name) for name in found[0]], found[2][rows])
             order = np.argsort(-shares, axis=1)[:, :_SHOWN].tolist()
             for entry, own, ranked in zip(positions, shares.tolist(), order, strict=True):
                 entry["kinds"] = [[kinds[k], round(own[k], 4)] for k in ranked]
@@ -526,14 +528,14 @@ class KnownItems:
             number = self._item(item)
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
-            field, x = self._opened(number)
-            ranked = field.predict_nbest(x, _BEST, known=self._known_labels(field, self.known[number]))[0]
+            field, x = self._unwrap_item(number)
+            ranked = field.predict_nbest(x, _BEST, known=self._format_known_labels(field, self.known[number]))[0]
             found = []
             for own, log in ranked:
                 labels = np.atleast_1d(own).tolist()
                 entry = {"labels": labels, "p": round(float(np.exp(log)), 4)}
                 if self.spans is not None and self.items.words is not None:
-                    entry["spans"] = [[kind, self._phrase(number, a, b)] for kind, a, b in self.spans.spans(labels)]
+                    entry["spans"] = [[kind, self._join_words(number, a, b)] for kind, a, b in self.spans.spans(labels)]
                 found.append(entry)
             return found
 
@@ -574,26 +576,26 @@ class KnownItems:
             self._checked(number, [(position, None)])  # type: ignore[list-item]  # checked there
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
-            found, (field, x) = self._decode_item(number), self._opened(number)
+            found, (field, x) = self._decode_item(number), self._unwrap_item(number)
             if found is None:
                 raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
             # The labels that the page shows, given what is known; of a whole sequence, the states are explained.
-            labels = self.items.labels([[frozenset([plain_label(label)]) for label in found[1]]])
+            labels = self.items.format_labels([[frozenset([plain_label(label)]) for label in found[1]]])
             shown = {} if isinstance(field, SequenceClassifier) else {"y": labels[0]}
             explained = field.explain(x[0], positions=[position], **shown).to_dict()
             own = explained["positions"][0]
             if self.spans is not None:
-                own |= {name: self.spans.in_words(own[name]) for name in ("label", "other") if own.get(name)}
+                own |= {name: self.spans.describe_label(own[name]) for name in ("label", "other") if own.get(name)}
             return {"position": position, **own}
 
-    def _labels_in_words(self, labels: Sequence) -> str:
-        """Describe labels of neighbours: spans by their types, or each label once."""
+    def _describe_labels(self, labels: Sequence) -> str:
+        """Describe labels of neighbours by the types of their spans, or by the distinct labels."""
         if self.spans is None:
             return ", ".join(dict.fromkeys(map(str, labels)))
         return ", ".join(span.kind for span in self.spans.spans([str(label) for label in labels])) or "no span"
 
 
-def _labels(named: list, of_model: list, of_items: set) -> list:
-    """Return all distinct labels, named labels first."""
+def _merge_labels(named: list, of_model: list, of_items: set) -> list:
+    """Return the distinct labels of the settings, the model and the items, in this order."""
     found = list(dict.fromkeys([*named, *of_model]))
     return found + sorted(of_items - set(found), key=str)

@@ -1,9 +1,9 @@
 """LabelFile: the interface of files of all formats for the page.
 
-A file is replaced when its labels are saved, all at once, and nothing else in it changes. ``check_item`` writes an item
-without keeping it: a label counts only where the file can hold it.
+Saving replaces the file at once, and changes nothing but labels. ``check_item`` writes an item in memory, so that a
+label is accepted only if the file can hold it.
 
-Fails: ValueError for labels that could not be read again.
+Raises ValueError for labels that could not be read again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LabelFile(ABC):
         """Read a file of a format."""
 
     def check_label(self, label: str, *, new: bool) -> None:
-        """Raise ValueError for a label that changes by writing and reading, or a ``new`` label with spaces."""
+        """Raise ValueError for a label that the file cannot hold, or for a ``new`` label with spaces."""
         if not label.strip() or any(unicodedata.category(each) in _UNWRITABLE for each in label):
             raise ValueError(
                 f"the label {label!r:.40} cannot be written: labels may not hold {self._forbidden}, nor be empty"
@@ -69,74 +69,74 @@ class LabelFile(ABC):
 
     @property
     def _marks(self) -> tuple[list[str], str]:
-        """The mark of unknown labels, and the separator of alternative labels."""
+        """The marks of unknown labels, and the separator of alternative labels."""
         return [UNKNOWN], BETWEEN
 
     @abstractmethod
     def with_labels(self, labels: Sequence[Sequence[object]]) -> bytes:
-        """Return the content with labels, None for unknown labels, sets for alternatives."""
+        """Return the content of the file with labels; None for unknown labels, sets for alternatives."""
 
     @abstractmethod
     def check_item(self, item: int, labels: Sequence[object]) -> None:
         """Raise ValueError if the file cannot hold these labels of an item."""
 
     def without_labels(self) -> LabelFile:
-        """Return the file without its labels, and without parts that reveal them."""
+        """Return the file without labels, and without other parts that reveal them."""
         return replace(self, y=None)
 
     @abstractmethod
-    def after(self, content: bytes) -> LabelFile:
-        """Return the file after saving."""
+    def reload(self, content: bytes) -> LabelFile:
+        """Return the file after saving this content."""
 
     def text(self, item: int) -> TokenizedText | None:
-        """Return the original text of an item; None if there is none."""
+        """Return the original text of an item, or None without a text."""
         return None
 
-    def read_surroundings(self, item: int) -> tuple[int | None, int | None]:
-        """Return the items before and after an item in its document, or None without a neighbour."""
+    def find_neighbours(self, item: int) -> tuple[int | None, int | None]:
+        """Return the items before and after an item in its document, None at an end."""
         return None, None
 
     def show_text(self, item: int, rows: slice) -> dict[str, Any]:
-        """Return the text around words of an item: between them, and in the items before and after."""
+        """Return the text around the words of an item for the page: gaps, and excerpts of the neighbours."""
         text = self.text(item)
         if text is None:
             return {}
         found: dict[str, Any] = {"gaps": text.gaps(rows.start, rows.stop)}
         found["begins"] = [begin for begin, _ in text.tokens[rows]]
-        for side, other in zip(("before", "after"), self.read_surroundings(item), strict=True):
+        for side, other in zip(("before", "after"), self.find_neighbours(item), strict=True):
             if other is not None and (own := self.text(other)) is not None:
                 line = " ".join(own.text.split())
                 found[side] = line[-_MOST_BESIDE:] if side == "before" else line[:_MOST_BESIDE]
         return found
 
     def with_text(self, item: int, text: TokenizedText) -> LabelFile:
-        """Return the file with other words of an item, from the same text; ValueError if its words are fixed."""
+        """Return the file with a new segmentation of an item into words; ValueError if words are fixed."""
         raise ValueError(f"words of {self.path.name} stay as they are: it has no place for parts of them")
 
     @abstractmethod
     def commands(self) -> dict[str, str]:
-        """Return the commands to train on the file and to export it, by their purpose."""
+        """Return shell commands to train on the file and to export it, by purpose."""
 
-    def current(self) -> bytes:
-        """Return the present content of the file, empty without a file."""
+    def read_content(self) -> bytes:
+        """Read the current content of the file; empty if it does not exist."""
         return self.path.read_bytes() if self.path.exists() else b""
 
     def save(self, content: bytes) -> None:
-        """Replace the file, all at once."""
+        """Replace the content of the file at once."""
         write_whole({str(self.path): content})
 
 
 def command_line(name: str, *arguments: object) -> str:
-    """Return a command of this package as a line for a shell."""
+    """Return a ``kernelfields`` command as a line for a shell."""
     return shlex.join(["kernelfields", name, *map(str, arguments)])
 
 
 def name_items(ids: Sequence[str | None], noun: str = "id") -> list[str | None]:
-    """Return names of items by their ids; a number gets a noun before it."""
+    """Return the names of items from their ids; numbers get a noun as prefix."""
     return [None if own is None else f"{noun} {own}" if own.isdecimal() else own for own in ids]
 
 
-def neighbours(item: int, count: int, is_first: Callable[[int], bool]) -> tuple[int | None, int | None]:
-    """Return the items before and after an item; ``is_first`` marks the first items of documents."""
+def neighbours_in_document(item: int, count: int, is_first: Callable[[int], bool]) -> tuple[int | None, int | None]:
+    """Return the items before and after an item, None at an end; ``is_first`` marks the begins of documents."""
     before = item - 1 if item and not is_first(item) else None
     return before, item + 1 if item + 1 < count and not is_first(item + 1) else None

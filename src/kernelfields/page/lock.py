@@ -1,12 +1,12 @@
-"""One process at a time labels a file: a lock beside it, ``.NAME.lock``, which names the process that holds it.
+"""Exclusive locks of files: a lock file ``.NAME.lock`` beside the file, with the process that holds it.
 
     {"process": 4711, "host": "anna"}
 
-The lock ends with its process, however that ends. A lock file that a killed process left behind is taken over, and
-removed by the next one that lets go. What is no lock stays as it is, whatever its name (own_files.py).
+The system releases the lock when its process ends, in whatever way. The lock file of a killed process is reused, and
+removed when the lock is next released. A file of that name that is no lock is never changed (own_files.py).
 
-Fails: LockedError naming the process that labels the file; NotOwnFileError where a file of that name is no lock. Warns
-where a folder has no locks.
+Raises LockedError with the process that holds the lock; NotOwnFileError if a file of that name is no lock. Warns if the
+file system has no locks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.page.own_files import NotOwnFileError, open_own, read_own
+from kernelfields.page.own_files import NotOwnFileError, open_own_file, read_own_file
 
 # Windows locks bytes, and nobody can read those: one that lies behind all that is written.
 _LOCKED_BYTE = 2**30
@@ -34,20 +34,20 @@ _MARK, _MOST = b'{"process": ', 1000
 
 
 class LockedError(ValueError):
-    """A file that another process labels."""
+    """The file is locked by another process."""
 
 
 class FileLock:
-    """The lock of a file; LockedError if it is taken, by this process or by another."""
+    """An exclusive lock of a file; LockedError if this or another process holds it already."""
 
     def __init__(self, path: Path):
         target = Path(os.path.realpath(path))  # one lock for all names of a file
         self._place = target.with_name(f".{target.name}.lock")
         while True:
-            self._file = open_own(self._place, "a lock")
+            self._file = open_own_file(self._place, "a lock")
             try:
                 _lock(self._file)
-                if self._is_own():
+                if self._is_current():
                     break
                 os.close(self._file)  # it was removed in the moment before it was locked
             except BaseException as error:
@@ -61,9 +61,9 @@ class FileLock:
         with suppress(OSError):  # on a full disk the lock holds without a name
             os.write(self._file, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
 
-    def _is_own(self) -> bool:
-        """Whether the open file, a lock, still has its name; NotOwnFileError if it is no lock."""
-        found, about = read_own(self._file, _MOST), os.fstat(self._file)
+    def _is_current(self) -> bool:
+        """Whether the open lock file is still the file at its path; NotOwnFileError if it is no lock."""
+        found, about = read_own_file(self._file, _MOST), os.fstat(self._file)
         whole = about.st_size < _MOST and about.st_nlink <= 1
         if not (whole and found.startswith(_MARK[: len(found)]) and found.count(b"\n") == 0):
             raise NotOwnFileError(f"{self._place} is no lock of the page: move it away")
@@ -71,7 +71,7 @@ class FileLock:
 
     def _holder(self) -> str:
         try:
-            found = json.loads(read_own(self._file, _MOST))
+            found = json.loads(read_own_file(self._file, _MOST))
             number, host = int(found["process"]), str(found["host"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):  # it is yet to write its name
             return "another process"

@@ -1,13 +1,12 @@
-"""Locks and journals of the page, opened without touching files of the user.
+"""Locks and journals of the page, opened without side effects on files of the user.
 
-Folders come from anywhere, and a name that the page would use may be there already. Nothing is followed, waited for or
-changed by opening it:
+A folder may already contain something with the name of a lock or journal:
 
-    a link                  refused: it may lead to any file of the user
-    a folder, pipe, device  refused
-    a file                  opened; who opens it reads it before a byte of it changes
+    a link                  refused, as it may lead to any file of the user
+    a folder, pipe, device  refused, without waiting for a pipe
+    a file                  opened; callers check its content before they write
 
-Fails: NotOwnFileError in one line that names the file; OSError.
+Raises NotOwnFileError with the name of the file; OSError.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_C
 
 
 class NotOwnFileError(ValueError):
-    """A foreign file in the place of a lock or journal of the page."""
+    """A foreign file has the name of a lock or journal of the page."""
 
 
-def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
-    """Open, or make, a file of the page for reading and writing; ``kind`` is its name in messages."""
+def open_own_file(path: Path, kind: str, *, appending: bool = False) -> int:
+    """Open or create a file of the page for reading and writing; ``kind`` is its name in messages."""
     try:
         if path.is_symlink():  # for systems that cannot refuse to follow it
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -41,7 +40,7 @@ def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
     raise _other(path, kind, "no file")
 
 
-def read_own(file: int, most: int | None = None) -> bytes:
+def read_own_file(file: int, most: int | None = None) -> bytes:
     """Return the content of an open file, or its first ``most`` bytes."""
     os.lseek(file, 0, os.SEEK_SET)
     pieces, left = [], os.fstat(file).st_size if most is None else most

@@ -1,6 +1,6 @@
 """Column files, CoNLL-U and CSV on the page: words or numbers with a column of labels, which may be missing.
 
-Rows, comments and other columns stay as they are; labels that are not known are written as the mark of the file says.
+Rows, comments and other columns are written as they were read; unknown labels are written as the file's mark for them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kernelfields.formats.column_files import ColumnSequence, format_columns
 from kernelfields.formats.label_marks import BETWEEN
 from kernelfields.formats.sequence_tables import SequenceTable
 from kernelfields.formats.tokens import TokenizedText
-from kernelfields.page.label_file import LabelFile, command_line, name_items, neighbours
-from kernelfields.page.time_lines import lines_of_table
+from kernelfields.page.label_file import LabelFile, command_line, name_items, neighbours_in_document
+from kernelfields.page.time_lines import make_table_lines
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceLabelFile(LabelFile):
-    """A column file, CoNLL-U or CSV; ``source`` is the content that was read."""
+    """A column file, CoNLL-U or CSV; ``source`` is its original content."""
 
     read: SequenceFile
     source: bytes
@@ -34,7 +34,7 @@ class SequenceLabelFile(LabelFile):
 
     @classmethod
     def from_path(cls, path: str, kind: str, options: dict[str, Any]) -> SequenceLabelFile:
-        """Read words or numbers; the option ``lanes`` names the columns that a time line draws."""
+        """Read words or numbers; the option ``lanes`` names the columns of the time line."""
         content = Path(path).read_bytes()
         settings: dict[str, Any] = {"label_sets": BETWEEN, "labels_required": False, **options}
         lanes = settings.pop("lanes", None)
@@ -43,7 +43,7 @@ class SequenceLabelFile(LabelFile):
         read = read_sequences(path, **{"format": kind, **settings})
         words = [list(own) for own in read.words if own is not None] or None
         columns = None
-        lines = lines_of_table(read, lanes, path) if isinstance(read, SequenceTable) else None
+        lines = make_table_lines(read, lanes, path) if isinstance(read, SequenceTable) else None
         if words is None and (lines is None or isinstance(read.X[0], np.ndarray)):
             if not isinstance(read.X[0], np.ndarray):
                 raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
@@ -54,7 +54,7 @@ class SequenceLabelFile(LabelFile):
         return cls(*own, read=read, source=content, labelled=read.y is not None, names=_names(read), lines=lines)
 
     def check_label(self, label: str, *, new: bool) -> None:
-        """Raise ValueError for a label that changes by writing and reading, or a ``new`` label with spaces."""
+        """Raise ValueError for a label that the file cannot hold, or for a ``new`` label with spaces."""
         # Labels of tab-separated files may hold spaces, but who reads the file elsewhere may part cells there.
         if isinstance(self.read, ColumnFile) and any(map(str.isspace, label)) and (new or not self._has_tabs):
             label = ""
@@ -73,7 +73,7 @@ class SequenceLabelFile(LabelFile):
         return self.read.unknown_marks, self.read.reading["label_sets"]
 
     def with_labels(self, labels: Sequence[Sequence[object]]) -> bytes:
-        """Return the rows with their labels."""
+        """Return the content of the file with labels."""
         unknown, between = self._marks
         texts = [[label_text(entry, unknown[0], between) for entry in own] for own in labels]
         return self._columns(texts, self.read.sequences) if isinstance(self.read, ColumnFile) else self._table(texts)
@@ -85,22 +85,22 @@ class SequenceLabelFile(LabelFile):
             self._columns([[label_text(entry, unknown[0], between) for entry in labels]], [self.read.sequences[item]])
 
     def text(self, item: int) -> TokenizedText | None:
-        """Return the text of a sentence, from its comment or else its words with spaces between them."""
+        """Return the text of a sentence from its comment, or else its words joined by spaces."""
         if not isinstance(self.read, ColumnFile):
             return None
         return read_sequence_text(self.read.sequences[item], self.read.format, self.path.name)
 
-    def read_surroundings(self, item: int) -> tuple[int | None, int | None]:
-        """Return the sentences before and after a sentence of a column file, up to marks of documents."""
+    def find_neighbours(self, item: int) -> tuple[int | None, int | None]:
+        """Return the sentences before and after a sentence within its document of a column file."""
         if not isinstance(self.read, ColumnFile):
             return None, None
         sequences, marks = self.read.sequences, ("-DOCSTART-", "# newdoc")
-        return neighbours(
+        return neighbours_in_document(
             item, len(sequences), lambda k: any(row == 0 and line.startswith(marks) for row, line in sequences[k].kept)
         )
 
     def with_text(self, item: int, text: TokenizedText) -> LabelFile:
-        """Return the file with other rows of a sentence; their labels are written later."""
+        """Return the file with other rows of a sentence; labels are written on saving."""
         read = self.read
         if not isinstance(read, ColumnFile) or read.format != "columns":
             return super().with_text(item, text)
@@ -115,8 +115,8 @@ class SequenceLabelFile(LabelFile):
         words[item] = text.words
         return replace(self, read=replace(read, sequences=sequences), X=X, words=words)
 
-    def after(self, content: bytes) -> LabelFile:
-        """Return the file after saving."""
+    def reload(self, content: bytes) -> LabelFile:
+        """Return the file after saving, read again if a column of labels was added."""
         if self.labelled:
             return replace(self, content=content)
         # Where a column of labels was added, rows are read again, so that the next time it is replaced.
@@ -138,6 +138,7 @@ class SequenceLabelFile(LabelFile):
         }
 
     def _columns(self, texts: list[list[str]], read: Sequence[ColumnSequence]) -> bytes:
+        """Return sequences with texts of labels in their column as the content of a column file."""
         sequences = []
         for sequence, own in zip(read, texts, strict=True):
             column = self.read.reading["label"] if self.labelled else len(sequence.rows[0])
@@ -146,6 +147,7 @@ class SequenceLabelFile(LabelFile):
         return format_columns(sequences).encode()
 
     def _table(self, texts: list[list[str]]) -> bytes:
+        """Return the table with texts of labels in their column as the content of a CSV file."""
         reading = self.read.reading
         text = self.source.decode("utf-8-sig")
         delimiter = reading.get("delimiter") or ","
@@ -168,12 +170,12 @@ class SequenceLabelFile(LabelFile):
 
 
 def _names(read: SequenceFile) -> list[str | None]:
-    """Return the names of sequences: recordings of tables, ids of sentences."""
+    """Return the names of sequences: recordings of tables, or ids of sentences."""
     if isinstance(read, SequenceTable):
         return name_items(list(map(str, read.groups.ids)), read.reading["sequence"])
     return name_items(list(map(find_sequence_id, read.sequences))) if isinstance(read, ColumnFile) else []
 
 
 def _one_column(content: bytes) -> bool:
-    """Whether the first line with text has one cell."""
+    """Whether the first nonempty line has a single cell."""
     return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)

@@ -1,16 +1,15 @@
-"""The server of the page: one process, this machine only.
+"""The server of the page: one process, for this machine only.
 
     serve(crf, X, y)                     in Python; prints the address with its token
 
-Every request but those for the page's own script and style needs the token of the address, and a Host header that
-names this machine and port: a page of another origin has neither, nor can it send the header that changes need.
-Nothing that the page sends is used as a path. Answers may not be framed, load nothing from elsewhere and run the page's
-own script alone.
+Every request except those for the static script and style needs the token of the address, and a Host header with this
+machine and port. A page of another origin has neither, and cannot send the header that changes need. No part of a
+request is used as a path. Responses forbid framing, loading from other origins and inline scripts.
 
-At most so many connections are open as _MOST_CONNECTIONS says: one more closes the oldest. The end waits for open
-requests, but not for long.
+At most _MOST_CONNECTIONS connections are open; a further one closes the oldest. The end waits for open requests for
+_PATIENCE seconds.
 
-Fails: OSError in words where the port is taken; ImportError naming the extra.
+Raises OSError if the port is in use; ImportError with the name of the extra.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ _HEADERS = {
 TOKEN_HEADER = "X-Kernelfields-Token"
 
 
-class Refused(Exception):
-    """A refused request: status and one line."""
+class RefusedRequest(Exception):
+    """The server refuses a request, with a status and a message."""
 
     def __init__(self, status: int, line: str):
         super().__init__(line)
@@ -69,7 +68,7 @@ class Refused(Exception):
 
 
 def check_installed() -> None:
-    """Raise ImportError naming the extra if the server is not installed."""
+    """Raise ImportError with the name of the extra if the server is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -78,7 +77,7 @@ def check_installed() -> None:
 
 
 def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
-    """Return the application."""
+    """Return the ASGI application of the page."""
     check_installed()
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -90,40 +89,40 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
 
     def checked(request: Request, given: str | None) -> None:
         if request.headers.get("host", "") not in hosts:
-            raise Refused(403, "this address is not that of the page")
+            raise RefusedRequest(403, "this address is not that of the page")
         origin = request.headers.get("origin")
         if origin is not None and origin not in {f"http://{host}" for host in hosts}:
-            raise Refused(403, "requests of other pages are not answered")
+            raise RefusedRequest(403, "requests of other pages are not answered")
         if given is None or not secrets.compare_digest(given.encode(), token.encode()):
-            raise Refused(403, "the token is missing or wrong: open the address that was printed")
+            raise RefusedRequest(403, "the token is missing or wrong: open the address that was printed")
 
     def answer(status: int, content: object) -> Response:
         return JSONResponse(content, status, headers=_HEADERS)
 
     async def read_body(request: Request) -> dict[str, Any]:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise Refused(415, "requests are JSON")
+            raise RefusedRequest(415, "requests are JSON")
         raw = b""
         async for chunk in request.stream():
             raw += chunk
             if len(raw) > _MOST_BYTES:
-                raise Refused(413, "the request is too large")
+                raise RefusedRequest(413, "the request is too large")
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
-            raise Refused(400, "the request is not JSON") from None
+            raise RefusedRequest(400, "the request is not JSON") from None
         if not isinstance(body, dict):
-            raise Refused(400, "the request must be an object")
+            raise RefusedRequest(400, "the request must be an object")
         return body
 
-    def question(ask: Callable[[dict[str, Any]], object]) -> Callable[[Request], Any]:
-        """Return the handler of a question, with checks of the request first."""
+    def make_handler(ask: Callable[[dict[str, Any]], object]) -> Callable[[Request], Any]:
+        """Return the HTTP handler of a function, with checks of the request."""
 
         async def handle(request: Request) -> Response:
             try:
                 checked(request, request.headers.get(TOKEN_HEADER))
                 return answer(200, await run_in_threadpool(ask, await read_body(request)))
-            except Refused as refusal:
+            except RefusedRequest as refusal:
                 return answer(refusal.status, {"error": str(refusal)})
             except Conflict as conflict:
                 return answer(409, {"error": str(conflict)})
@@ -137,7 +136,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
     async def front(request: Request) -> Response:
         try:
             checked(request, request.query_params.get("token"))
-        except Refused as refusal:
+        except RefusedRequest as refusal:
             return Response(str(refusal), refusal.status, headers=_HEADERS, media_type="text/plain")
         return Response((_STATIC / "page.html").read_bytes(), headers=_HEADERS, media_type="text/html")
 
@@ -153,26 +152,26 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             raise ValueError(f"{name} must be a whole number")
         return value
 
-    def make_question(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
-        """Return a question that passes arguments of these names on from the page."""
+    def bind_arguments(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
+        """Return a function of the request body that calls a method with the named entries."""
         return lambda body: method(*(number(body, name, 0) if name == "first" else body.get(name) for name in names))
 
     place = ("item", "version", "begin", "end")
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
-        "state": make_question(labelling.state),
-        "item": make_question(labelling.show, "item", "first"),
-        "change": make_question(labelling.change, "item", "version", "changes", "first"),
-        "mark": make_question(labelling.mark, *place, "kind", "first"),
-        "split": make_question(labelling.split, "item", "version", "places", "first"),
-        "accept": make_question(labelling.accept, *place, "first"),
-        "done": make_question(labelling.done, "item", "version", "first"),
-        "undo": make_question(labelling.undo, "first"),
-        "redo": make_question(labelling.redo, "first"),
-        "repeats": make_question(labelling.repeats, "item", "begin", "end", "kind", "apply"),
-        "flag": make_question(labelling.flag, "item", "note"),
-        "places": make_question(labelling.places, "kind"),
-        "best": make_question(labelling.best, "item"),
-        "explain": make_question(labelling.explain, "item", "position"),
+        "state": bind_arguments(labelling.state),
+        "item": bind_arguments(labelling.show, "item", "first"),
+        "change": bind_arguments(labelling.change, "item", "version", "changes", "first"),
+        "mark": bind_arguments(labelling.mark, *place, "kind", "first"),
+        "split": bind_arguments(labelling.split, "item", "version", "places", "first"),
+        "accept": bind_arguments(labelling.accept, *place, "first"),
+        "done": bind_arguments(labelling.done, "item", "version", "first"),
+        "undo": bind_arguments(labelling.undo, "first"),
+        "redo": bind_arguments(labelling.redo, "first"),
+        "repeats": bind_arguments(labelling.repeats, "item", "begin", "end", "kind", "apply"),
+        "flag": bind_arguments(labelling.flag, "item", "note"),
+        "places": bind_arguments(labelling.places, "kind"),
+        "best": bind_arguments(labelling.best, "item"),
+        "explain": bind_arguments(labelling.explain, "item", "position"),
         "queue": lambda body: labelling.queue(
             str(body.get("order", "given")),
             number(body, "item", 0),
@@ -187,7 +186,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
     }
     routes = [Route("/", front)]
     routes += [Route(f"/{name}", static(name, kind)) for name, kind in _FILES.items()]
-    routes += [Route(f"/api/{name}", question(ask), methods=["POST"]) for name, ask in questions.items()]
+    routes += [Route(f"/api/{name}", make_handler(ask), methods=["POST"]) for name, ask in questions.items()]
     return Starlette(routes=routes)
 
 
@@ -202,7 +201,7 @@ class Server:
         import uvicorn
 
         self.token, self.address = token, f"http://{HOST}:{self.port}/?token={token}"
-        settings = {"log_level": "info" if log else "error", "access_log": log, "http": _few_connections()}
+        settings = {"log_level": "info" if log else "error", "access_log": log, "http": _make_limited_protocol()}
         config = uvicorn.Config(
             app, lifespan="off", timeout_graceful_shutdown=_PATIENCE, backlog=_MOST_CONNECTIONS, **settings
         )
@@ -214,7 +213,7 @@ class Server:
         self._server.run(sockets=[self._socket])
 
     def start(self) -> Server:
-        """Serve in the background."""
+        """Serve in a background thread."""
         self._thread = threading.Thread(target=self.run, daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
@@ -229,8 +228,8 @@ class Server:
         self.labelling.close()
 
 
-def _few_connections() -> type[asyncio.Protocol]:
-    """Return a reader of connections that closes the oldest one above a limit."""
+def _make_limited_protocol() -> type[asyncio.Protocol]:
+    """Return an HTTP protocol class that closes its oldest connection above a limit."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class FewConnections(H11Protocol):
@@ -258,7 +257,7 @@ def serve(
     browser: bool = True,
     **settings: Any,
 ) -> Server:
-    """Open the page on items, in the background.
+    """Open the page for some items, with a server in the background.
 
     It needs ``pip install "kernelfields[page]"``. The page is for this machine alone: its address has a token, and it
     loads nothing from elsewhere. docs/page.md shows it.
@@ -321,7 +320,7 @@ def serve(
 
 
 def bind_socket(port: int, host: str = HOST) -> socket.socket:
-    """Return a socket on an address of this machine; OSError in words if the port is taken."""
+    """Return a listening socket on a port of this machine; OSError if the port is in use."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,8 +1,8 @@
 """LabellingSession: items and a field, the queue, refits, and suspicious labels.
 
-A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
-runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
-interval of its score lies below the last score.
+A random sample of the items is set aside: it is labelled as all others, never fitted to, and evaluates each refit. A
+refit runs in the background, starts from the last estimate, and replaces the model unless it is clearly worse: unless
+the interval of its score lies below the last score.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernelfields.labelling.progress import forecast, span_score
 from kernelfields.models.wrapped_field import unwrap_pipeline
 from kernelfields.numerics.wording import inflect
 from kernelfields.page.changes import ChangedItems
-from kernelfields.page.fits import possible_labels, prepare_for_fit
+from kernelfields.page.fits import list_model_labels, prepare_for_fit
 from kernelfields.page.items import Known
 from kernelfields.page.time_lines import number_or_none
 from kernelfields.reports.label_colours import label_colours
@@ -151,7 +151,7 @@ class LabellingSession(ChangedItems):
             if order == "random":
                 numbers = self.order
             elif order in ("doubtful", "suspicious"):
-                scores = self._scores(order)
+                scores = self._score_items(order)
                 numbers = np.argsort(-scores, kind="stable")
             if text or label is not None or part != "all":
                 numbers = numbers[self._select_items(str(text).lower(), label, part)[numbers]]
@@ -169,14 +169,14 @@ class LabellingSession(ChangedItems):
                     "left": int(left[each]),
                     "length": self.lengths[each],
                     "score": number_or_none(scores[each]),
-                    "text": self._to_line(each, _LONGEST_TEXT),
+                    "text": self._describe_item(each, _LONGEST_TEXT),
                     "flag": self.journal.flags.get(each),
                 }
                 for each in listed.tolist()
             ]
 
     def _select_items(self, text: str, label: object, part: str) -> np.ndarray:
-        """Return a mask (S,) of the items in a part that contain a text and a label."""
+        """Return a mask (S,) of the items of a part that contain a text and a label."""
         chosen = np.ones(len(self.lengths), dtype=bool)
         if part == "open":
             chosen &= self.left > 0
@@ -187,11 +187,11 @@ class LabellingSession(ChangedItems):
             named = {label} if self.spans is None else set(self.spans.list_labels(str(label)))
             chosen &= [any(entry is not None and named & entry for entry in own) for own in self.known]
         if text:
-            chosen &= [text in f"{name or ''} {self._to_line(k)}".lower() for k, name in enumerate(self.names)]
+            chosen &= [text in f"{name or ''} {self._describe_item(k)}".lower() for k, name in enumerate(self.names)]
         return chosen
 
-    def _scores(self, order: str) -> np.ndarray:
-        """Return the doubt per position, or the suspicion, of each item; doubts are zero without a model."""
+    def _score_items(self, order: str) -> np.ndarray:
+        """Return the mean entropy of positions, or the suspicion, of each item; zeros without a model."""
         if order == "doubtful":
             if self.model is None:
                 return np.zeros(len(self.lengths))
@@ -206,7 +206,7 @@ class LabellingSession(ChangedItems):
         return scores
 
     def places(self, kind: str) -> list[dict[str, Any]]:
-        """List places to check one by one.
+        """List places to review one by one.
 
         Parameters
         ----------
@@ -236,25 +236,25 @@ class LabellingSession(ChangedItems):
             raise ValueError(f"places are 'findings', 'changed' or 'disagreements', got {kind!r:.40}")
         with self._lock:
             if kind == "disagreements":
-                return list(islice(self._disagreements(), _PLACES))
+                return list(islice(self._find_disagreements(), _PLACES))
             found = self._findings if kind == "findings" else self._changed
             current = [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
             return [own | {"title": self.title(own["item"])} for own in current]
 
-    def _disagreements(self) -> Iterator[dict[str, Any]]:
-        """Yield the unknown places with different labels of both annotators, and these labels."""
+    def _find_disagreements(self) -> Iterator[dict[str, Any]]:
+        """Yield the unlabelled places where two annotators differ, with the labels of both."""
         for item, sides in enumerate(zip(*self.sides.values(), strict=True)):
             both = enumerate(zip(*sides, self.known[item], strict=True))
             open_places = [t for t, (a, b, known) in both if known is None and None not in (a, b) and a != b]
-            for begin, end in _runs(open_places):
-                told = zip(self.sides, self._told(item, sides, begin, end), strict=True)
+            for begin, end in _consecutive_runs(open_places):
+                told = zip(self.sides, self._describe_sides(item, sides, begin, end), strict=True)
                 labels = [[sorted(entry or (), key=str) for entry in own[begin:end]] for own in sides]
                 place = {"item": item, "begin": begin, "end": end, "version": self.versions[item]}
                 text = ", ".join(f"{name}: {own}" for name, own in told)
                 yield {**place, "text": text, "sides": labels, "title": self.title(item)}
 
-    def _told(self, item: int, sides: Sequence[Sequence[Known]], begin: int, end: int) -> list[str]:
-        """Describe the labels of each annotator at a place in words: labels, or spans with their texts."""
+    def _describe_sides(self, item: int, sides: Sequence[Sequence[Known]], begin: int, end: int) -> list[str]:
+        """Describe the labels of each annotator at a place: labels, or spans with their texts."""
         if self.spans is None or self.items.words is None:
             return [
                 ", ".join(dict.fromkeys("|".join(map(str, entry or ())) for entry in own[begin:end])) for own in sides
@@ -268,7 +268,7 @@ class LabellingSession(ChangedItems):
         last = max([end, *(span.end for span in touching)])
         return [
             ", ".join(
-                f"[{self._phrase(item, span.begin, span.end)}] {span.kind}"
+                f"[{self._join_words(item, span.begin, span.end)}] {span.kind}"
                 for span in own
                 if span.begin < last and first < span.end
             )
@@ -277,7 +277,7 @@ class LabellingSession(ChangedItems):
         ]
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the session for the page.
+        """Return counts, progress, scores and status of the session for the page.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class LabellingSession(ChangedItems):
             labels: list = self.classes
             counts: Mapping = self.counts
             if self.spans is not None:
-                labels, counts = self.spans.kinds(self.classes), self.spans.counts(self.counts)
+                labels, counts = self.spans.kinds(self.classes), self.spans.count_spans(self.counts)
             open_items = np.flatnonzero(self.left > 0)
             last = self.curve[-1] if self.curve else {}
             return {
@@ -311,8 +311,8 @@ class LabellingSession(ChangedItems):
                 "counts": [int(counts[label]) for label in labels],
                 "colours": label_colours(len(labels)),
                 "spans": self.spans is not None,
-                "shape": self.items.shape,
-                "columns": self.items.lines.drawn,
+                "shape": self.items.display,
+                "columns": self.items.lines.drawn_columns,
                 "axis": self.items.lines.axis,
                 "model": self.model is not None,
                 "status": self.status,
@@ -370,13 +370,13 @@ class LabellingSession(ChangedItems):
                 raise ValueError("no label of an item that may be trained on is known yet")
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
             known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
-            parts = [self.items.part(items) for items in (train, judged)]  # words may be cut during the fit
+            parts = [self.items.select_inputs(items) for items in (train, judged)]  # words may be cut during the fit
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
         status = f"fitting to {inflect(len(train), 'item')}"
-        return self._work(status, wait, self._fit, new, parts, known, truth)
+        return self._run_in_background(status, wait, self._fit, new, parts, known, truth)
 
     def check(self, *, wait: bool = False) -> str:
-        """Search suspicious labels in the background, by fields fitted without their items.
+        """Search for suspicious labels in the background, by fields fitted to other items.
 
         Parameters
         ----------
@@ -408,12 +408,12 @@ class LabellingSession(ChangedItems):
             if len(items) < _FOLDS:
                 raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
             known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
-            part = self.items.part(items)
+            part = self.items.select_inputs(items)
             new = clone(self._unfitted if self.model is None else self.model)
         status = f"checking {inflect(len(items), 'item')}"
-        return self._work(status, wait, self._check, new, part, items, known, versions)
+        return self._run_in_background(status, wait, self._check, new, part, items, known, versions)
 
-    def _work(self, status: str, wait: bool, work: Callable[..., str], *arguments: Any) -> str:
+    def _run_in_background(self, status: str, wait: bool, work: Callable[..., str], *arguments: Any) -> str:
         """Run a function in a thread; its result or error becomes the status."""
 
         def run() -> None:
@@ -437,8 +437,8 @@ class LabellingSession(ChangedItems):
     def _fit(self, new: Any, parts: list, known: list, truth: list) -> str:
         begin = time.perf_counter()
         old, (train, judged) = self.model, parts
-        fitted = prepare_for_fit(new, known).fit(train, self.items.labels(known))
-        score = span_score(self._count_right(fitted, judged, truth))
+        fitted = prepare_for_fit(new, known).fit(train, self.items.format_labels(known))
+        score = span_score(self._count_matches(fitted, judged, truth))
         point: dict[str, Any] = {
             "known": sum(e is not None for own in known for e in own),
             "items": len(known),
@@ -450,25 +450,25 @@ class LabellingSession(ChangedItems):
         last = self.curve[-1]["right"] if self.curve else None
         # A few items cannot tell that a model is worse.
         worse = score is not None and score.high is not None and last is not None and score.high < last
-        changed = [] if worse or old is None else self._differences(old, fitted)
+        changed = [] if worse or old is None else self._compare_predictions(old, fitted)
         point["seconds"] = round(time.perf_counter() - begin, 2)
         with self._lock:
             if not worse:
                 self.model, self._doubts, self._changed = fitted, None, changed
                 self._answers.clear()
-                self.classes += [label for label in possible_labels(fitted) if label not in self.classes]
+                self.classes += [label for label in list_model_labels(fitted) if label not in self.classes]
             self.curve.append(point)
         judged_by = "" if score is None else f", {point['text']}"
         kept = "the old model stays" if worse else "the new model is in place"
         looked = f". {inflect(len(changed), 'prediction')} changed" if changed else ""
         return f"fitted to {inflect(len(known), 'item')} in {point['seconds']} s{judged_by}: {kept}{looked}"
 
-    def _count_right(self, model: FittedModel, judged: Any, truth: list) -> np.ndarray:
+    def _count_matches(self, model: FittedModel, judged: Any, truth: list) -> np.ndarray:
         """Return the counts (S, 3) of right, predicted and true spans, or positions, of each held-out item."""
         if not truth:
             return np.zeros((0, 3))
         rows = []
-        for true, labels in zip(truth, self.items.by_position(model.predict(judged)), strict=True):
+        for true, labels in zip(truth, self.items.convert_labels(model.predict(judged)), strict=True):
             if self.spans is None:
                 rows.append((sum(a == b for a, b in zip(true, labels, strict=True)), len(true), len(true)))
             else:
@@ -476,38 +476,38 @@ class LabellingSession(ChangedItems):
                 rows.append((len(a & b), len(a), len(b)))
         return np.array(rows, dtype=np.float64)
 
-    def _differences(self, old: FittedModel, new: FittedModel) -> list[dict[str, Any]]:
-        """Return the places with different predictions of two models, in the first unfinished items."""
+    def _compare_predictions(self, old: FittedModel, new: FittedModel) -> list[dict[str, Any]]:
+        """Return the places where the predictions of two models differ, in the first unfinished items."""
         with self._lock:
             items = np.flatnonzero(self.left > 0)[:_COMPARED].tolist()
             if not items:
                 return []
-            part, versions = self.items.part(items), [self.versions[item] for item in items]
+            part, versions = self.items.select_inputs(items), [self.versions[item] for item in items]
             known = [list(self.known[item]) for item in items]
-        both = (self.items.by_position(model.predict(part)) for model in (old, new))
+        both = (self.items.convert_labels(model.predict(part)) for model in (old, new))
         found = []
         for item, version, own, before, after in zip(items, versions, known, *both, strict=True):
             pairs = [*zip(before, after, own, strict=True)]
             differ = [t for t, (a, b, known) in enumerate(pairs) if a != b and known is None]
-            for begin, end in _runs(differ):
+            for begin, end in _consecutive_runs(differ):
                 names = [
-                    self._labels_in_words([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)
+                    self._describe_labels([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)
                 ]
                 place = {"item": item, "begin": begin, "end": end, "version": version}
                 found.append({**place, "text": f"was {names[0]}, now {names[1]}"})
         return found
 
     def _check(self, new: Any, part: Any, items: list[int], known: list, versions: list[int]) -> str:
-        found = find_label_errors(prepare_for_fit(new, known), part, self.items.labels(known), cv=_FOLDS)
+        found = find_label_errors(prepare_for_fit(new, known), part, self.items.format_labels(known), cv=_FOLDS)
         places: list[dict[int, Any]] = [{} for _ in items]
         findings = []
         for row in found.rows:
-            first = self.items.place(row.position)
+            first = self.items.find_position(row.position)
             proposed = [plain_label(label) for label in row.proposed]
             for position, label in enumerate(proposed, start=first):
                 places[row.sequence].setdefault(position, label)
             share = 1.0 / (1.0 + np.exp(-row.score))
-            given, model = (self._labels_in_words(labels) for labels in (row.given, proposed))
+            given, model = (self._describe_labels(labels) for labels in (row.given, proposed))
             told = f"given {given}, the model says {model} ({share:.2f})"
             place = {"item": items[row.sequence], "begin": first, "end": first + len(proposed)}
             findings.append({**place, "version": versions[row.sequence], "text": told, "labels": proposed})
@@ -518,7 +518,7 @@ class LabellingSession(ChangedItems):
         return f"checked {inflect(len(items), 'item')}: labels may be wrong at {inflect(found.n_findings, 'place')}"
 
 
-def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _consecutive_runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the bounds of runs of consecutive positions."""
     for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
         own = [position for _, position in run]

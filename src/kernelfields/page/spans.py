@@ -1,12 +1,12 @@
 """Labels of words as spans of types, for display and for marking.
 
     labels    O   B-city   I-city   O       by a scheme (data/constraints.py)
-    spans         city -----------          a type from a position to the one after its last
+    spans         city -----------          a type, its first position and the position after its last
 
-Nobody who labels sees tags. Marking a span replaces the spans that it meets: what is left of them is outside where all
-of the item is known, and else not known.
+The page shows spans, not tags. A marked span replaces the spans that it overlaps; their remaining positions become
+outside if all labels of the item are known, else unknown.
 
-Cost: linear in the positions of an item. Fails: ValueError for a type that labels of the scheme cannot name.
+The cost is linear in the positions of an item. Raises ValueError for a type that labels of the scheme cannot contain.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PARTS = {"O": "OO", "B": "BI", "I": "II", "E": "IE", "L": "IL"} | {"S": "BE", "
 
 
 def split_label(label: str) -> tuple[str, str]:
-    """Return the labels of the two parts of a word from the label of the word."""
+    """Return the labels of the two parts of a word with this label."""
     parts = _PARTS[label[0]]
     return parts[0] + label[1:], parts[1] + label[1:]
 
 
 def split_entry(entry: Any) -> tuple[Any, Any]:
-    """Return the known labels of the two parts of a word from the known labels of the word.
+    """Return the known labels of the two parts of a word with these known labels.
 
     Labels of a scheme continue in the second part; other labels are those of both parts.
     """
@@ -49,7 +49,7 @@ def split_entry(entry: Any) -> tuple[Any, Any]:
 
 
 class TypedSpan(NamedTuple):
-    """A type from ``begin`` to the position before ``end``."""
+    """A span of a type from ``begin`` to before ``end``."""
 
     kind: str
     begin: int
@@ -57,29 +57,29 @@ class TypedSpan(NamedTuple):
 
 
 class SpanView:
-    """Labels of a scheme, read and written as spans."""
+    """Conversion between labels of a scheme and spans."""
 
     def __init__(self, scheme: Scheme):
         self.scheme = scheme
         self._begins = {"bio": "B", "iob1": "BI", "bioes": "BS", "bilou": "BU"}[scheme.name]
 
     def kind(self, label: str) -> str | None:
-        """Return the type of a label; None outside of spans."""
+        """Return the type of a label; None for labels outside of spans."""
         tag, kind = self.scheme.parse(label)
         return None if tag == OUTSIDE else kind or UNTYPED
 
-    def in_words(self, label: str) -> str:
-        """Return a label in words: its type, and whether a span begins with it."""
+    def describe_label(self, label: str) -> str:
+        """Describe a label by its type, and whether it begins a span."""
         kind = self.kind(label)
         return "no span" if kind is None else f"{kind} ({'begins' if label[0] in self._begins else 'goes on'})"
 
     def kinds(self, labels: Iterable[str]) -> list[str]:
-        """Return the types of labels, each once, in their order."""
+        """Return the distinct types of labels, in order."""
         named = map(self.kind, labels)
         return list(dict.fromkeys(kind for kind in named if kind is not None))
 
     def list_labels(self, kind: str) -> list[str]:
-        """Return all labels that write spans of a type."""
+        """Return all labels of a type."""
         tags = [tag for tag in self.scheme.tags if tag != OUTSIDE]
         labels = [tag if kind == UNTYPED else f"{tag}-{kind}" for tag in tags]
         if not self.scheme.matches(labels) or self.kinds(labels) != [kind]:
@@ -87,12 +87,12 @@ class SpanView:
         return labels
 
     def spans(self, labels: Sequence[str | None]) -> list[TypedSpan]:
-        """Return the spans of labels; None is outside."""
+        """Return the spans of labels; None counts as outside."""
         plain = [OUTSIDE if label is None else label for label in labels]
         return [TypedSpan(*span) for span in spans_of_scheme(plain, self.scheme)]
 
     def write_labels(self, kind: str | None, length: int, before: str | None) -> list[str]:
-        """Return the labels of a span, or of words outside of spans; ``before`` is the label in front of them."""
+        """Return the labels of a span, or of words outside of spans; ``before`` is the preceding label."""
         if kind is None:
             return [OUTSIDE] * length
         self.list_labels(kind)
@@ -103,7 +103,7 @@ class SpanView:
     def mark_span(
         self, shown: Sequence[str | None], known: Sequence[bool], begin: int, end: int, kind: str | None
     ) -> dict[int, str | None]:
-        """Return the changed labels for a new span, None for labels that become unknown.
+        """Return the label changes for a new span by position, None for labels that become unknown.
 
         ``shown`` are the labels of all positions, ``known`` says which of them are more than predicted.
         """
@@ -128,21 +128,21 @@ class SpanView:
         return split_label(label)
 
     def is_continued(self, label: str, after: str) -> bool:
-        """Whether two neighbours belong to one span."""
+        """Whether two neighbouring labels belong to one span."""
         return len(self.spans([label, after])) == 1 and OUTSIDE not in (label, after)
 
     def rewrite(self, labels: Sequence[str]) -> list[str]:
-        """Rewrite labels as the scheme writes their spans."""
+        """Rewrite the spans of labels in the scheme."""
         return rewrite_labels([list(labels)], self.scheme)[0][0]
 
-    def shares(self, names: Sequence[str], marginals: np.ndarray) -> tuple[list[str | None], np.ndarray]:
-        """Return types, None for outside, and their probabilities (T, types), from labels (L,) and marginals (T, L)."""
+    def type_probabilities(self, names: Sequence[str], marginals: np.ndarray) -> tuple[list[str | None], np.ndarray]:
+        """Sum marginals (T, L) of labels over types; return the types, None for outside, and their probabilities."""
         kinds = [self.kind(name) for name in names]
         found = list(dict.fromkeys(kinds))
         return found, np.column_stack([marginals[:, [own == kind for own in kinds]].sum(axis=1) for kind in found])
 
-    def counts(self, labels: Mapping[str, int]) -> Counter[str]:
-        """Count the spans of each type from counts of labels; without spans, count words."""
+    def count_spans(self, labels: Mapping[str, int]) -> Counter[str]:
+        """Count the spans of each type from counts of labels."""
         found: Counter[str] = Counter()
         for label, count in labels.items():
             if (kind := self.kind(label)) is not None and label[0] in self._begins:

@@ -1,12 +1,12 @@
 """Time lines of the page: the columns that are drawn, and the axis below them.
 
-    date-times       the axis shows the clock, in milliseconds since 1970 by the clock on the wall; gaps are as they are
-    numbers, called time, t, seconds, timestamp or date                     the axis shows them
-    neither          the axis shows positions
+    date-times       an axis of wall-clock time, in milliseconds since 1970; gaps are drawn to scale
+    numbers          an axis of these numbers, in a column named time, t, seconds, timestamp or date
+    neither          an axis of positions
 
-Columns of a table may be drawn whether they are features or not; cells without a number are gaps of the line.
+Any numeric column of a table may be drawn, a feature or not; cells without a number are gaps of the line.
 
-Fails: SequenceFileError naming a column that is not there or holds no numbers.
+Raises SequenceFileError with the name of a column that is missing or not numeric.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MILLISECOND = np.timedelta64(1000, "us")
 
 @dataclass(frozen=True, eq=False)
 class TimeLines:
-    """Columns of items: ``values`` (T, c) of each with their ``names``; ``time`` is the column of times.
+    """Columns of numbers (T, c) of each item, with their ``names``; ``time`` is the index of the time column.
 
     With ``has_clock``, times are milliseconds since 1970.
     """
@@ -40,13 +40,13 @@ class TimeLines:
     has_clock: bool = False
 
     @property
-    def drawn(self) -> list[str] | None:
-        """The names of the columns that are drawn."""
+    def drawn_columns(self) -> list[str] | None:
+        """The names of the drawn columns, without the time column."""
         return None if self.names is None else [name for k, name in enumerate(self.names) if k != self.time]
 
     @property
     def axis(self) -> dict[str, Any] | None:
-        """The name of the axis, and whether it shows the clock; None for positions."""
+        """The name of the axis and its kind; None for an axis of positions."""
         if self.time is None or self.names is None:
             return None
         return {"name": self.names[self.time], "clock": self.has_clock}
@@ -59,14 +59,14 @@ class TimeLines:
         return shown | {"times": times if times is not None and np.isfinite(times).all() else None}
 
 
-def lines_of_arrays(X: Sequence, columns: Sequence[str] | None) -> TimeLines:
-    """Return the time lines of arrays (T, c) with names of their columns."""
+def make_array_lines(X: Sequence, columns: Sequence[str] | None) -> TimeLines:
+    """Return the time lines of arrays (T, c) with named columns."""
     named = [k for k, name in enumerate(columns or ()) if _TIME.fullmatch(name)]
     return TimeLines(X, columns, named[0] if named and len(columns or ()) > 1 else None)
 
 
-def lines_of_table(table: SequenceTable, wanted: Sequence[str] | None, path: str) -> TimeLines | None:
-    """Return the time lines of a table; None without requested columns and numeric features."""
+def make_table_lines(table: SequenceTable, wanted: Sequence[str] | None, path: str) -> TimeLines | None:
+    """Return the time lines of a table; None if there is no column to draw."""
     cells = dict(zip(table.header, map(list, zip(*table.rows, strict=True)), strict=True))
     others = [name for name in table.header if name not in (table.reading["sequence"], table.reading.get("label"))]
     numbers = {name: _numbers(cells[name]) for name in others}
@@ -111,7 +111,7 @@ def _by_sequence(table: SequenceTable, columns: Sequence[np.ndarray]) -> list[np
 
 
 def _numbers(cells: Sequence[str]) -> np.ndarray:
-    """Return the numbers of cells, NaN for other cells."""
+    """Return the numbers in cells, NaN for other texts."""
     found = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
         try:

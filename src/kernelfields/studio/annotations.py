@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelfields.page.own_files import open_own
+from kernelfields.page.own_files import open_own_file
 
 
 class AnnotationsError(ValueError):
@@ -73,7 +73,7 @@ class Annotations:
             self._by_id[own.id] = own
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        file = open_own(self.path, "annotations", appending=True)
+        file = open_own_file(self.path, "annotations", appending=True)
         size = os.fstat(file).st_size
         try:
             raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
