@@ -1,16 +1,16 @@
 """Annotated documents in memory: the one form that the readers and writers of all formats share.
 
-    Document     a text, or a time line of so many seconds; tokens with offsets; labellings; id and metadata
-    Labelling    what one annotator, one tier or one model has labelled: spans, or a label for each token
+    Document     a text, or a time line with its duration; tokens with offsets; labellings; id and metadata
+    Labelling    the labels of one annotator, tier or model: spans, or a label for each token
     LabelledSpan begin .. end in characters (text[begin:end]) or in seconds, with its label
 
-Labels of tokens may be partial: a label, None (nothing is known), a set of which one is right, or a dict of weights.
+Labels of tokens may be partial: a label, None if unknown, a set of possible labels, or a dict of weights.
 ``Document.scheme`` is how labels of tokens write spans: "bio", "iob1", "bioes", "bilou" (data/constraints.py), or
-"none", where every token that has a label is a span of its own. ``list_spans`` and ``list_labels`` convert between both
+"none", if every labelled token is a span of its own. ``list_spans`` and ``list_labels`` convert between both
 forms.
 
-Cost: linear in tokens and spans. Fails: ValueError in one line that names document and span: offsets outside of the
-text, spans that cut a word, spans that overlap where each token has one label.
+Cost: linear in tokens and spans. Raises ValueError, with document and span, for offsets outside of the
+text, spans that cut a word, and overlapping spans if each token has one label.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LabelledSpan:
 
 @dataclass
 class Labelling:
-    """The labels of one source: an annotator or a model.
+    """The labels of one annotator or model.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Labelling:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the labelling has labels only: no name, no metadata, no prediction."""
+        """Whether the labelling has labels only, without name, metadata or a mark of predictions."""
         return not (self.annotator or self.predicted or self.metadata)
 
 
@@ -161,11 +161,11 @@ class Document:
 
     @property
     def words(self) -> list[str]:
-        """The words of the text; the default tokenizer makes them if there are no tokens."""
-        return [self.text[int(begin) : int(end)] for begin, end in get_tokens(self)]
+        """The words of the text, from its tokens or else the default tokenizer."""
+        return [self.text[int(begin) : int(end)] for begin, end in tokens_or_default(self)]
 
     def add_prediction(self, entities: Iterable[Entity], annotator: str = "kernelfields") -> Document:
-        """Return the document with predicted entities as a further labelling.
+        """Return the document with predicted entities as an additional labelling.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Document:
         Document
             The document with the labelling.
         """
-        tokens = get_tokens(self)
+        tokens = tokens_or_default(self)
         found = [
             LabelledSpan(
                 str(entity.label), tokens[entity.begin][0], tokens[entity.end - 1][1], float(entity.probability)
@@ -190,7 +190,7 @@ class Document:
 
 
 class Entity(Protocol):
-    """An entity of ``predict_entities``."""
+    """The attributes of an entity of ``predict_entities``."""
 
     label: Any
     begin: int
@@ -199,12 +199,12 @@ class Entity(Protocol):
 
 
 def document_name(document: Document, number: int) -> str:
-    """Return the name of a document in messages: its number, counted from 1, and its id."""
+    """Return the name of a document in messages, from its number, counted from 1, and its id."""
     return f"document {number}" + (f" ({document.id})" if document.id is not None else "")
 
 
-def get_tokens(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
-    """Return the tokens of a document; without any, the tokens of ``tokenizer``."""
+def tokens_or_default(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
+    """Return the tokens of a document or, if it has none, those of ``tokenizer``."""
     if document.tokens is not None:
         return document.tokens
     if document.duration is not None:
@@ -213,11 +213,11 @@ def get_tokens(document: Document, tokenizer: Tokenizer | None = None) -> list[t
 
 
 def cut_tokens_at_spans(document: Document) -> list[tuple[int, int]]:
-    """Return the tokens of a text, cut at the begins and ends of spans inside tokens."""
+    """Return the tokens of a text, cut at span boundaries inside of tokens."""
     labelling = choose_labelling(document)
     edges = {int(edge) for span in (labelling and labelling.spans) or () for edge in (span.begin, span.end)}
     found: list[tuple[int, int]] = []
-    for begin, end in get_tokens(document):
+    for begin, end in tokens_or_default(document):
         places = [int(begin), *sorted(edge for edge in edges if begin < edge < end), int(end)]
         found += pairwise(places)
     return found
@@ -262,7 +262,9 @@ def check_document(document: Document, name: str) -> None:
 
 def detect_scheme(sequences: Sequence[Sequence[TokenLabel]]) -> str:
     """Return the scheme of entity labels: "bio", "iob1", another one, or "none"."""
-    seen = {one for labels in sequences for label in set(map(_to_hashable, labels)) for one in _list_possible(label)}
+    seen = {
+        one for labels in sequences for label in set(map(_to_hashable, labels)) for one in _list_possible_labels(label)
+    }
     scheme = guess_scheme(seen)
     if scheme is None:
         return NO_SCHEME
@@ -278,19 +280,19 @@ def detect_scheme(sequences: Sequence[Sequence[TokenLabel]]) -> str:
 
 
 def _to_hashable(label: TokenLabel) -> str | frozenset[str] | None:
-    """Return a label as a hashable value."""
+    """Convert a label of a token to a hashable value."""
     return frozenset(label) if isinstance(label, Mapping) else label
 
 
-def _list_possible(label: TokenLabel) -> Iterable[str]:
-    """Return the possible labels of a token."""
+def _list_possible_labels(label: TokenLabel) -> Iterable[str]:
+    """List the possible labels of a token."""
     return (label,) if isinstance(label, str) else () if label is None else label
 
 
 def list_spans(
     document: Document, labelling: Labelling, strict: bool = True, name: str = "the document"
 ) -> list[LabelledSpan]:
-    """Return the spans of a labelling, from labels of tokens if necessary.
+    """Return the spans of a labelling, computed from labels of tokens if necessary.
 
     Parameters
     ----------
@@ -322,7 +324,7 @@ def list_spans(
     """
     if labelling.spans is not None:
         return labelling.spans
-    labels, tokens = labelling.labels or [], get_tokens(document)
+    labels, tokens = labelling.labels or [], tokens_or_default(document)
     if document.scheme == NO_SCHEME:
         found = [LabelledSpan(one, *token) for one, token in zip(labels, tokens, strict=True) if isinstance(one, str)]
     else:
@@ -340,7 +342,7 @@ def list_spans(
 
 
 def _describe_loss(label: TokenLabel, scheme: str) -> str:
-    """Return the reason why spans cannot hold a label."""
+    """Return a message about a label that spans cannot represent."""
     if label is None:
         return "a label that is not known"
     if not isinstance(label, str):
@@ -349,7 +351,7 @@ def _describe_loss(label: TokenLabel, scheme: str) -> str:
 
 
 def list_labels(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
-    """Return the label of each token by the scheme of the document, from spans if necessary.
+    """Return the labels of tokens in the scheme of the document, computed from spans if necessary.
 
     Parameters
     ----------
@@ -379,7 +381,7 @@ def list_labels(document: Document, labelling: Labelling | None = None, name: st
     """
     labelling = choose_labelling(document) if labelling is None else labelling
     if labelling is None:
-        return [None] * len(get_tokens(document))
+        return [None] * len(tokens_or_default(document))
     return labelling.labels if labelling.labels is not None else _label_tokens(document, labelling.spans or [], name)
 
 
@@ -389,7 +391,7 @@ def choose_labelling(document: Document) -> Labelling | None:
 
 
 def to_sequences(documents: Sequence[Document]) -> tuple[list[list[str]], list[list[TokenLabel]]]:
-    """Return documents as words X and labels y for a field of words.
+    """Convert documents to words X and labels y for a field of words.
 
     Parameters
     ----------
@@ -415,8 +417,8 @@ def to_sequences(documents: Sequence[Document]) -> tuple[list[list[str]], list[l
 
 
 def _label_tokens(document: Document, spans: Sequence[LabelledSpan], name: str) -> list[TokenLabel]:
-    """Return the labels of tokens for spans."""
-    tokens = get_tokens(document)
+    """Convert spans to labels of tokens."""
+    tokens = tokens_or_default(document)
     labels: list[TokenLabel] = [None if document.scheme == NO_SCHEME else OUTSIDE] * len(tokens)
     taken: list[LabelledSpan | None] = [None] * len(tokens)
     find = make_token_finder(document)
@@ -442,11 +444,11 @@ def _list_scheme_labels(kind: str, length: int, scheme: str, before: TokenLabel)
 
 
 def make_token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int, int, str]]:
-    """Return a function from a span to its first token, its end, and the error in its offsets.
+    """Return a function that finds the first token of a span, its end, and the error in its offsets.
 
     The tokens are those that the span touches; of a time line, the frames whose middle lies in it.
     """
-    tokens = get_tokens(document)
+    tokens = tokens_or_default(document)
     begins, ends = [token[0] for token in tokens], [token[1] for token in tokens]
     middles = [(begin + end) / 2 for begin, end in tokens]
 
@@ -467,7 +469,7 @@ def make_token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int,
 
 
 def find_overlaps(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan, LabelledSpan]]:
-    """Yield pairs of sorted spans that overlap, nested spans included."""
+    """Yield pairs of overlapping or nested spans from a sorted list."""
     longest: LabelledSpan | None = None
     for span in spans:
         if longest is not None and span.begin < longest.end:
@@ -480,7 +482,7 @@ def find_overlaps(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan,
 
 
 def collect_extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool = False) -> dict[str, Any]:
-    """Return the parts of a document that the format ``own`` cannot hold, as plain values.
+    """Collect the parts of a document that the format ``own`` does not support, as plain values.
 
     ``held`` names what it holds itself: "id", "metadata", "text", "tokens", "duration", "labelling" (names and metadata
     of labellings), "unlabelled", "made_ids" (where spans need no ids); ``as_labels``: it writes labels of tokens.
@@ -509,7 +511,7 @@ def collect_extras(document: Document, own: str, *, held: Iterable[str], as_labe
 
 
 def collect_partial_labels(document: Document, labelling: Labelling) -> dict[str, list[str] | None]:
-    """Return the partial labels of tokens by number: None, or the sorted possible labels."""
+    """Collect the partial labels of tokens by token number: None, or the sorted possible labels."""
     return {
         str(index): None if label is None else sorted(label)
         for index, label in enumerate(labelling.labels or ())
@@ -518,7 +520,7 @@ def collect_partial_labels(document: Document, labelling: Labelling) -> dict[str
 
 
 def restore_extras(document: Document, found: Mapping[str, Any]) -> Document:
-    """Return the document with the parts that :func:`collect_extras` collected.
+    """Restore the parts of a document from the result of :func:`collect_extras`.
 
     Spans that no longer fit the tokens, because a tool has changed them, stay spans.
     """
@@ -542,14 +544,14 @@ def restore_extras(document: Document, found: Mapping[str, Any]) -> Document:
     document = replace(document, labellings=labellings)
     if found.get("labels"):
         return replace_spans_by_labels(document, found.get("partial", ()))
-    if found.get("spans") and all(len(own.labels or ()) == len(get_tokens(document)) for own in labellings):
+    if found.get("spans") and all(len(own.labels or ()) == len(tokens_or_default(document)) for own in labellings):
         plain = [replace(own, spans=list_spans(document, own, strict=False), labels=None) for own in labellings]
         return replace(document, labellings=plain)
     return document
 
 
 def replace_spans_by_labels(document: Document, partial: Sequence[Mapping[str, Any]] = ()) -> Document:
-    """Return the document with labels of tokens instead of spans, unchanged if these cannot hold the spans.
+    """Return the document with labels of tokens instead of spans, if they represent all of the spans.
 
     ``partial`` holds the entries of :func:`collect_partial_labels` of each labelling; entries under a span are ignored.
     """

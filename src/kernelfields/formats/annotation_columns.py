@@ -1,19 +1,19 @@
 """Documents in column files and in CoNLL-U: a word per line with its label, a document for each sequence.
 
-The text of a document is that of its comment ``# text = ...`` if the words are found in it in their order, else the
-words with spaces between them, none after a word with SpaceAfter=No. The words of a multiword token of CoNLL-U that do
-not stand in the text share its offsets. Comments ``# name = value`` are metadata, ``# sent_id`` or ``# id`` the id.
-All columns and lines are kept and written again, the labels in their place. What the columns cannot hold, such as line
-breaks in the text, stands as JSON in the comment ``# kernelfields = {...}``.
+The text of a document is that of its comment ``# text = ...`` if it contains the words in order, else the words joined
+by spaces, without a space after SpaceAfter=No. The words of a multiword token of CoNLL-U that are missing in the text
+share the offsets of the token. Comments ``# name = value`` are metadata, ``# sent_id`` or ``# id`` the id.
+All columns and lines are written as they were read, with new labels. Content without a column, such as line breaks in
+the text, is JSON in the comment ``# kernelfields = {...}``.
 
     columns   the label is a column, by default the last
     conllu    the label is a column, by default UPOS, or ``label="misc:NER"``: NER=B-PER in MISC, where labels of
               entities from other formats go
 
-Labels that are not known are "?", or ``unknown_label``, and in CoNLL-U "_" (label_marks.py); a document without any
-label that is known is unlabelled. ``label_sets`` is what stands between labels of which one is right.
+Unknown labels are "?", or ``unknown_label``, and in CoNLL-U "_" (label_marks.py); a document without a known label is
+unlabelled. ``label_sets`` is the separator of possible labels.
 
-Cost: linear in the rows. Fails: SequenceFileError naming file and line; ValueError for a label that reads as another.
+Cost: linear in the rows. Raises SequenceFileError with file and line; ValueError for a label whose text means another.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from kernelfields.formats.annotated_texts import (
     collect_extras,
     detect_scheme,
     document_name,
-    get_tokens,
     list_labels,
     restore_extras,
+    tokens_or_default,
 )
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
 from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
@@ -60,7 +60,7 @@ def read_column_documents(
     unknown_label: str | None = None,
     label_sets: str | None = None,
 ) -> list[Document]:
-    """Read a column file; ``label`` is the number of the column of labels, None for none."""
+    """Read a column file; ``label`` is the number of the column of labels, None without labels."""
     sequences = list(read_columns(path, separator=separator))
     found = LabelledColumns(sequences, input_name(path), label, required=True)
     y = partial_labels(found.labels(), unknown_label, label_sets)
@@ -122,24 +122,24 @@ def _to_documents(
 
 
 def find_sequence_id(sequence: ColumnSequence) -> str | None:
-    """Return the id of a sequence by the comment before it."""
+    """Return the id of a sequence from its comments."""
     comments = _parse_comments(sequence.kept)
     return comments.get(_find_id_name(comments) or "")
 
 
 def read_sequence_text(sequence: ColumnSequence, kind: str, name: str) -> TokenizedText:
-    """Return the text of a sequence and the places of its words; ``kind`` is "columns" or "conllu"."""
+    """Return the text of a sequence with the offsets of its words; ``kind`` is "columns" or "conllu"."""
     text, tokens = _restore_text(sequence, kind, name)
     own = _parse_own_comment(sequence, name)
     if {"text", "tokens"} & set(own):
         document = Document(own.get("text", text), own.get("tokens"))
-        if len(get_tokens(document)) == len(sequence.rows):
-            text, tokens = document.text, get_tokens(document)
+        if len(tokens_or_default(document)) == len(sequence.rows):
+            text, tokens = document.text, tokens_or_default(document)
     return TokenizedText(text, [(int(begin), int(end)) for begin, end in tokens])
 
 
 def replace_sequence_words(sequence: ColumnSequence, text: TokenizedText, name: str) -> ColumnSequence:
-    """Return a sequence with rows for other words of its text, and a comment with the text."""
+    """Return a sequence with rows for a new segmentation of its text, and a comment with the text."""
     old = read_sequence_text(sequence, "columns", name)
     places = [max(k for k, (first, _) in enumerate(old.tokens) if first <= begin) for begin, _ in text.tokens]
     rows = [[word, *sequence.rows[place][1:]] for place, word in zip(places, text.words, strict=True)]
@@ -151,7 +151,7 @@ def replace_sequence_words(sequence: ColumnSequence, text: TokenizedText, name: 
     if not {"text", "tokens"} & set(own):
         if _restore_text(found, "columns", name) == (text.text, text.tokens):
             return found
-        if _can_comment("text", text.text):
+        if _is_valid_comment("text", text.text):
             others = [pair for pair in kept if not (pair[0] == 0 and pair[1].startswith("# text = "))]
             found = replace(found, kept=[(0, f"# text = {text.text}"), *others])
             if _restore_text(found, "columns", name) == (text.text, text.tokens):
@@ -164,14 +164,14 @@ def replace_sequence_words(sequence: ColumnSequence, text: TokenizedText, name: 
 
 
 def _parse_comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
-    """Return the values of comments ``# name = value`` before a sequence; repeated names are left out."""
+    """Parse the comments ``# name = value`` before a sequence; repeated names are skipped."""
     found = [match.groups() for row, line in lines if row == 0 and (match := _NAMED.fullmatch(line))]
     counts = Counter(name for name, _ in found)
     return {name: value for name, value in found if counts[name] == 1}
 
 
 def _parse_own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
-    """Return the content of the comment of this package."""
+    """Parse the comment ``# kernelfields = {...}``."""
     text = _parse_comments(sequence.kept).get(OWN)
     if text is None:
         return {}
@@ -179,20 +179,20 @@ def _parse_own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
 
 
 def _parse_misc_name(label: str) -> str:
-    """Return the attribute of MISC that ``label`` names."""
+    """Return the name of the MISC attribute in ``label``."""
     if not label.startswith(_IN_MISC) or not re.fullmatch(r"[^\s|=]+", label.removeprefix(_IN_MISC)):
         raise ValueError(f"label must be the number of a column or 'misc:NAME', got {label!r}")
     return label.removeprefix(_IN_MISC)
 
 
 def _parse_misc(row: Sequence[str]) -> dict[str, str]:
-    """Return the attributes of MISC; an attribute without a value has the empty text."""
+    """Parse the attributes of MISC; an attribute without a value gets the empty text."""
     pairs = [] if row[_MISC] == _EMPTY else [part.partition("=") for part in row[_MISC].split("|")]
     return {name: value if equals else "" for name, equals, value in pairs}
 
 
 def _restore_text(sequence: ColumnSequence, kind: str, name: str = "the rows that were kept") -> tuple[str, Tokens]:
-    """Return the text of a sequence and the offsets of its words; ``name`` is the file's name in messages."""
+    """Return the text of a sequence and the offsets of its words; ``name`` is the file name in messages."""
     conllu = kind == "conllu"
     words = [row[_FORM if conllu else 0] for row in sequence.rows]
     whole: dict[int, tuple[str, int]] = {}  # multiword tokens: by the first row, their form and the row after the last
@@ -221,7 +221,7 @@ def _restore_text(sequence: ColumnSequence, kind: str, name: str = "the rows tha
 
 
 def _describe_place(sequence: ColumnSequence, index: int) -> str:
-    """Return the line number of a comment, for messages; empty if the rows come from memory."""
+    """Return the line of a comment for messages; empty if the rows were not read from a file."""
     if not sequence.lines:
         return ""
     row, end = sequence.kept[index][0], len(sequence.lines)
@@ -232,7 +232,7 @@ def _describe_place(sequence: ColumnSequence, index: int) -> str:
 
 
 def _align_words(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str) -> Tokens | None:
-    """Return the offsets of words in a text; None unless the words make up the text in order."""
+    """Find words in a text in order; return their offsets, or None if a word is missing."""
     found: Tokens = []
     position, index = 0, 0
     while index < len(words):
@@ -257,14 +257,14 @@ def _align_words(words: Sequence[str], whole: dict[int, tuple[str, int]], text: 
 def write_column_documents(
     path: PathName, documents: Sequence[Document], *, unknown_label: str | None = None, label_sets: str | None = None
 ) -> None:
-    """Write a column file: the original rows with new labels, else words and labels."""
+    """Write a column file: the original rows with new labels, or rows of words and labels."""
     _write_documents(path, documents, "columns", (unknown_marks("columns", unknown_label)[0], label_sets))
 
 
 def write_conllu_documents(
     path: PathName, documents: Sequence[Document], *, label: int | str | None = None, label_sets: str | None = None
 ) -> None:
-    """Write CoNLL-U: the original rows with new labels, else new rows; ``label`` is the column of labels."""
+    """Write CoNLL-U: the original rows with new labels, or new rows; ``label`` is the column of labels."""
     _write_documents(path, documents, "conllu", (unknown_marks("conllu")[0], label_sets), label)
 
 
@@ -298,8 +298,8 @@ def _write_documents(
 def _to_sequence(
     document: Document, kind: str, name: str, cells: list[str], kept: dict[str, Any] | None, label: int | str | None
 ) -> tuple[ColumnSequence, int | str | None]:
-    """Return the rows of a document with its labels, and the column of the labels."""
-    conllu, tokens, words = kind == "conllu", get_tokens(document), document.words
+    """Convert a document to rows with its labels; return also the number of their column."""
+    conllu, tokens, words = kind == "conllu", tokens_or_default(document), document.words
     if not words:
         raise ValueError(f"{name} has no words, and a column file has no place for it")
     if not conllu and words[0].startswith("-DOCSTART-"):
@@ -325,7 +325,7 @@ def _to_sequence(
 
 
 def _to_cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> str:
-    """Return a label as a cell."""
+    """Convert a label to the text of a cell."""
     if isinstance(label, str):
         if label == unknown or (sets is not None and sets in label):
             raise ValueError(f"{name}: the label {label!r} would be read as unknown or as a set; choose another mark")
@@ -336,7 +336,7 @@ def _to_cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> st
 
 
 def _set_misc(row: list[str], attribute: str, cell: str, name: str) -> None:
-    """Set an attribute of MISC; an empty cell removes it, and an unchanged row stays the same text."""
+    """Set an attribute of MISC, or remove it if the value is empty; equal values leave the text unchanged."""
     if re.search(r"[|\s]", cell):
         raise ValueError(f"{name}: the label {cell!r:.60} cannot stand in MISC, which has no spaces and no | in values")
     found = _parse_misc(row)
@@ -356,11 +356,13 @@ def _write_comments(
     bare: bool,
     guessed: str,
 ) -> None:
-    """Update the comments before a sequence from id, metadata and text of the document."""
+    """Update the comments before a sequence with the id, metadata and text of the document."""
     given = _parse_comments(sequence.kept)
     id_name = _find_id_name(given) or ("sent_id" if kind == "conllu" else "id")
     values = document.metadata if document.id is None else {**document.metadata, id_name: document.id}
-    wanted = {name: value for name, value in values.items() if given.get(name) == value or _can_comment(name, value)}
+    wanted = {
+        name: value for name, value in values.items() if given.get(name) == value or _is_valid_comment(name, value)
+    }
     held = {"made_ids", "unlabelled"}
     held |= {"metadata"} if set(document.metadata) <= set(wanted) else set()
     held |= {"id"} if document.id is None or id_name in wanted else set()
@@ -374,8 +376,8 @@ def _write_comments(
             lines.append((row, f"# {name} = {wanted[name]}"))
     new = [(0, f"# {name} = {value}") for name, value in wanted.items() if name not in given]
     sequence.kept = sorted([*lines, *new], key=lambda pair: pair[0])
-    tokens = get_tokens(document)
-    if _restore_text(sequence, kind) != (document.text, tokens) and _can_comment("text", document.text):
+    tokens = tokens_or_default(document)
+    if _restore_text(sequence, kind) != (document.text, tokens) and _is_valid_comment("text", document.text):
         lines = [pair for pair in sequence.kept if not (pair[0] == 0 and pair[1].startswith("# text = "))]
         sequence.kept = [(0, f"# text = {document.text}"), *lines]
     if _restore_text(sequence, kind) == (document.text, tokens):
@@ -393,11 +395,11 @@ def _write_comments(
 
 
 def _find_id_name(comments: Mapping[str, str]) -> str | None:
-    """Return the name of the comment that holds the id."""
+    """Return the name of the comment with the id."""
     return next((name for name in ("sent_id", "id") if name in comments), None)
 
 
-def _can_comment(name: str, value: Any) -> bool:
+def _is_valid_comment(name: str, value: Any) -> bool:
     """Whether a name and a value can be written as a comment."""
     plain = isinstance(value, str) and value == value.strip() and value.isprintable()
     return bool(plain and name != OWN and _NAMED.fullmatch(f"# {name} = {value}") and value)

@@ -1,6 +1,6 @@
 """Files of annotated texts and time lines in every format, and the content that each format cannot hold.
 
-    format        by the end of the name      what it cannot hold
+    format        by the extension            unsupported content
     doccano       .jsonl                      several annotators, probabilities, weights of labels
     labelstudio   .json                       weights of labels
     conllu        .conllu                     several annotators, spans that overlap, weights of labels,
@@ -11,10 +11,10 @@
     elan          a folder, .eaf              spans that overlap in a tier, probabilities, times below a millisecond
     text          by its name alone           labels; texts of several lines: each line is a document
 
-``find_losses`` lists what documents would lose in a format. ``write_documents`` refuses to lose anything, before a file
-is touched, unless ``lossy=True``. Times cannot be written where offsets count characters, nor the other way round.
+``find_losses`` lists the unsupported content of documents. ``write_documents`` raises an error for it before a file is
+changed, unless ``lossy=True``. Offsets in characters and times in seconds cannot be converted into each other.
 
-Cost: that of the formats. Fails: ValueError naming what would be lost, or the option that a format does not take.
+Raises ValueError for unsupported content, and for options that a format does not accept.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from kernelfields.formats.annotated_texts import (
     cut_tokens_at_spans,
     document_name,
     find_overlaps,
-    get_tokens,
     list_spans,
     make_token_finder,
+    tokens_or_default,
 )
 from kernelfields.formats.annotation_columns import (
     read_column_documents,
@@ -77,7 +77,7 @@ _LOSSES = {
 
 
 class Loss(NamedTuple):
-    """A kind of content that a format cannot hold.
+    """A kind of content that a format does not support, with an example.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class AnnotationFormat:
-    """A reader and a writer of documents.
+    """The reader and the writer of a format, and the content that it supports.
 
     ``holds`` names what may else be lost, ``span_ids`` is an expression for ids of spans that can be written,
     ``as_labels`` is for formats with a label for each token, ``units`` is what offsets may count. ``parts`` are the
@@ -211,14 +211,14 @@ ANNOTATION_FORMATS = {
 
 
 def guess_annotation_format(path: PathName) -> str | None:
-    """Return the format of annotated texts for a file name, or None for other names."""
+    """Guess the format of annotated texts from a file name; None for other names."""
     base = os.path.basename(os.fspath(path).rstrip("/")).lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     return next((name for name, kind in ANNOTATION_FORMATS.items() if ending in kind.endings), None)
 
 
 def has_raw_text(path: PathName) -> bool:
-    """Whether a file holds raw text: its name ends in .txt, or has no ending, and its lines are no rows.
+    """Whether a file contains raw text: a name with .txt or no extension, and lines that are no rows.
 
     Lines are rows if there are two or more with as many cells each, comments and empty lines left out, unless all of
     them end as sentences do: no label ends in a letter and a full stop.
@@ -246,13 +246,13 @@ def _find_format(path: PathName | None, name: str) -> AnnotationFormat:
 
 
 def list_options(function: Callable[..., object]) -> list[str]:
-    """Return the names of the options of a reader or writer."""
+    """Return the option names of a reader or writer."""
     parameters = signature(function).parameters.values()
     return [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
 
 
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
-    """Raise ValueError for an option that a reader or writer does not take."""
+    """Raise ValueError for an option that a reader or writer does not accept."""
     known = list_options(function)
     if strange := [name for name in options if name not in known]:
         raise ValueError(f"{function.__name__} takes {', '.join(known) or 'no options'}, got {strange[0]}")
@@ -349,20 +349,20 @@ def write_documents(
     """
     kind = _find_format(path, format)
     _check_options(kind.write, options)
-    documents = [_with_parts_of_words(document, kind) for document in documents]
+    documents = [_cut_words_at_spans(document, kind) for document in documents]
     found = _find_losses(documents, kind, options)
     if found and not lossy:
         listed = "; ".join(map(str, found))
         raise ValueError(f"{os.fspath(path)} would lose {listed}. Nothing was written; allow it with lossy=True")
     kinds = {loss.kind for loss in found}
     kind.write(
-        path, [_remove_contents(document, kind, kinds) for document in documents] if found else documents, **options
+        path, [_remove_content(document, kind, kinds) for document in documents] if found else documents, **options
     )
     return found
 
 
 def list_files(path: PathName, format: str, documents: Sequence[Document] | None = None) -> list[PathName]:  # noqa: A002
-    """Return the files to be read under a name or, with ``documents``, to be written."""
+    """Return the files that a path stands for, when read or, with ``documents``, when written."""
     parts = _find_format(path, format).parts
     if not parts:
         return [path]
@@ -375,7 +375,7 @@ def list_files(path: PathName, format: str, documents: Sequence[Document] | None
 
 
 def find_losses(documents: Sequence[Document], format: str, **options: Any) -> list[Loss]:  # noqa: A002
-    """Return the content of documents that a format cannot hold.
+    """List the content of documents that a format does not support.
 
     Parameters
     ----------
@@ -399,19 +399,19 @@ def find_losses(documents: Sequence[Document], format: str, **options: Any) -> l
     """
     kind = _find_format(None, format)
     _check_options(kind.write, options)
-    return _find_losses([_with_parts_of_words(document, kind) for document in documents], kind, options)
+    return _find_losses([_cut_words_at_spans(document, kind) for document in documents], kind, options)
 
 
-def _with_parts_of_words(document: Document, kind: AnnotationFormat) -> Document:
-    """Return a document with words cut at the edges of spans, if its rows are written anew."""
+def _cut_words_at_spans(document: Document, kind: AnnotationFormat) -> Document:
+    """Cut the words of a document at span boundaries, unless its original rows are written."""
     if not kind.as_labels or document.duration is not None or set(document.kept) & {"columns", "conllu"}:
         return document
     tokens = cut_tokens_at_spans(document)
-    return document if tokens == get_tokens(document) else replace(document, tokens=list(tokens))
+    return document if tokens == tokens_or_default(document) else replace(document, tokens=list(tokens))
 
 
 def _find_losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
-    """Return the content of documents that a format cannot hold."""
+    """List the content of documents that a format does not support."""
     holds = kind.holds | {"sets"} if options.get("label_sets") else kind.holds
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
@@ -420,15 +420,15 @@ def _find_losses(documents: Sequence[Document], kind: AnnotationFormat, options:
         check_document(document, name)
         if (unit := "characters" if document.duration is None else "seconds") not in kind.units:
             raise ValueError(f"{name}: its offsets count {unit}, those of the format {kind.units[0]}")
-        found = dict(reversed([*_find_contents(document, kind)]))  # the first example of each kind
+        found = dict(reversed([*_find_special_content(document, kind)]))  # the first example of each kind
         for one in found.keys() - holds:
             counts[one] = counts.get(one, 0) + 1
             examples.setdefault(one, name + (f": {found[one]}" if found[one] else ""))
     return [Loss(one, counts[one], examples[one]) for one in _LOSSES if one in counts]
 
 
-def _find_contents(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of content of a document that some formats cannot hold, with an example."""
+def _find_special_content(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of content of a document that some formats do not support, with an example."""
     labellings = document.labellings
     if labellings:
         yield "labels", ""
@@ -447,7 +447,7 @@ def _find_contents(document: Document, kind: AnnotationFormat) -> Iterator[tuple
         yield "metadata", ""
     chosen = choose_labelling(document)
     for own in labellings if "annotators" in kind.holds or chosen is None else [chosen]:
-        yield from _find_label_contents(document, own, kind)
+        yield from _find_special_labels(document, own, kind)
         spans = own.spans if own.spans is not None else []
         yield from (("overlap", f"{first} and {second}") for first, second in find_overlaps(spans))
         find = make_token_finder(document) if document.duration is None else None
@@ -464,8 +464,8 @@ def _find_contents(document: Document, kind: AnnotationFormat) -> Iterator[tuple
                 yield "precision", str(span)
 
 
-def _find_label_contents(document: Document, own: Labelling, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of token labels that some formats cannot hold, with an example."""
+def _find_special_labels(document: Document, own: Labelling, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of token labels that some formats do not support, with an example."""
     labels = own.labels or []
     partial = document.scheme != NO_SCHEME or kind.as_labels
     names = {type(None): "unknown", frozenset: "sets", str: ""}
@@ -480,8 +480,8 @@ def _find_label_contents(document: Document, own: Labelling, kind: AnnotationFor
             yield "scheme", str(error).partition(": ")[2]
 
 
-def _remove_contents(document: Document, kind: AnnotationFormat, lost: set[str]) -> Document:
-    """Return a document without the content that a format cannot hold."""
+def _remove_content(document: Document, kind: AnnotationFormat, lost: set[str]) -> Document:
+    """Remove the content of a document that a format does not support."""
     labellings = list(document.labellings)
     if "annotators" in lost and (chosen := choose_labelling(document)) is not None:
         labellings = [chosen]
@@ -496,7 +496,7 @@ def _remove_contents(document: Document, kind: AnnotationFormat, lost: set[str])
         document = replace(document, metadata={}, tokens=None if not kind.as_labels else document.tokens)
     reduced = replace(document, labellings=labellings)
     find = make_token_finder(reduced) if "words" in lost else None
-    tokens = get_tokens(reduced) if find is not None else []
+    tokens = tokens_or_default(reduced) if find is not None else []
 
     def change_span(span: LabelledSpan) -> LabelledSpan | None:
         if "precision" in lost:
@@ -522,7 +522,7 @@ def _remove_contents(document: Document, kind: AnnotationFormat, lost: set[str])
 
 
 def _select_longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
-    """Return the longest spans that do not overlap; of equal spans the first."""
+    """Select the longest spans without overlaps; among equal spans the first."""
     chosen: list[LabelledSpan] = []
     for span in sorted(spans, key=lambda span: (span.begin - span.end, span.begin)):
         if all(span.end <= other.begin or other.end <= span.begin for other in chosen):
@@ -530,6 +530,6 @@ def _select_longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
     return chosen
 
 
-def fit_to_words(document: Document) -> Document:
-    """Return a document with spans of whole words without overlaps; the longest spans are kept."""
-    return _remove_contents(document, ANNOTATION_FORMATS["conllu"], {"words", "overlap"})
+def round_spans_to_words(document: Document) -> Document:
+    """Extend the spans of a document to whole words, and keep the longest ones without overlaps."""
+    return _remove_content(document, ANNOTATION_FORMATS["conllu"], {"words", "overlap"})

@@ -5,12 +5,12 @@
     labelstudio    a list of tasks: {"id", "data": {"text"}, "annotations": [{"completed_by", "result": [...]}],
                    "predictions": [{"model_version", "result": [{"value": {"start", "end", "labels"}, "score"}]}]}
 
-Keys that have no meaning here are metadata and are written again. Tokens, the scheme of labels and what else labelling
-does not change stand under the key "kernelfields" of a doccano line, and of "meta" of a task of Label Studio. A task
-without ``data["text"]`` is a time line, and its offsets are seconds. Offsets count characters; where the text that
-Label Studio gives beside them shows that they count UTF-16 units, they are read so.
+Other keys are metadata and are written again. Tokens, the scheme of labels and other content without a key of the
+format are written under the key "kernelfields" of a doccano line, and of "meta" of a task of Label Studio. A task
+without ``data["text"]`` is a time line, and its offsets are seconds. Offsets count code points, or UTF-16 units if the
+text of a region in Label Studio shows it.
 
-Cost: the file in memory. Fails: SequenceFileError naming the file and the line or the task.
+The whole file is in memory. Raises SequenceFileError with the file and the line or task.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REGION = {"from_name": "label", "to_name": "text", "type": "labels"}
 
 
 def _get_field(record: Any, key: str, kind: type | tuple[type, ...], where: str, default: Any = ...) -> Any:
-    """Return an entry of a JSON object; SequenceFileError if it is missing or of another type."""
+    """Return an entry of a JSON object; SequenceFileError if it is missing or has another type."""
     value = record.get(key, default) if isinstance(record, dict) else ...
     if value is ... or (value is not default and (not isinstance(value, kind) or isinstance(value, bool))):
         names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
@@ -54,12 +54,12 @@ def _get_field(record: Any, key: str, kind: type | tuple[type, ...], where: str,
 
 
 def _write_id(value: Any) -> str | None:
-    """Return an id of JSON as text."""
+    """Convert an id from JSON to text."""
     return None if value is None else str(value)
 
 
 def _parse_id(text: str | None) -> str | int | None:
-    """Return a decimal text as a number, other texts unchanged."""
+    """Convert a decimal text to a number; return other texts unchanged."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and str(int(text)) == text else text
 
 
@@ -77,7 +77,7 @@ def read_doccano(path: PathName) -> list[Document]:
 
 
 def _parse_doccano(record: Any, where: str) -> Document:
-    """Return a record of doccano as a document."""
+    """Convert a record of doccano to a document."""
     text = _get_field(record, "text", str, where)
     key = next((key for key in ("label", "labels", "entities") if record.get(key) is not None), None)
     spans = []
@@ -139,7 +139,7 @@ def read_label_studio(path: PathName) -> list[Document]:
 
 
 def _parse_task(task: Any, where: str) -> Document:
-    """Return a task of Label Studio as a document."""
+    """Convert a task of Label Studio to a document."""
     data = _get_field(task, "data", dict, where)
     text = _get_field(data, "text", str, where, None)
     labellings = []
@@ -163,7 +163,7 @@ def _parse_task(task: Any, where: str) -> Document:
 
 
 def parse_labelling(entry: Any, text: str | None, predicted: bool, where: str) -> Labelling:
-    """Return an annotation or prediction of Label Studio as a labelling."""
+    """Convert an annotation or prediction of Label Studio to a labelling."""
     spans: list[LabelledSpan] = []
     others, regions = [], {}
     for result in _get_field(entry, "result", list, where):
@@ -239,7 +239,7 @@ def write_label_studio(path: PathName, documents: Sequence[Document]) -> None:
 
 
 def _to_regions(document: Document, labelling: Labelling, described: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the spans as regions of Label Studio; spans with the same id are labels of one region."""
+    """Convert spans to regions of Label Studio; spans with the same id become labels of one region."""
     is_text = document.duration is None
     spans = [
         span if span.id is not None else replace(span, id=f"{OWN}-{number}")

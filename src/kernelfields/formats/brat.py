@@ -2,13 +2,13 @@
 
     T1	PER 0 4	Anna                       id, label and offsets, the text
     T2	ORG 10 15;16 20	Alpha Beta          parts: a span with a gap, or one that crosses a line
-    R1	lives-in Arg1:T1 Arg2:T2            other lines are kept and written again
-    #0	kernelfields T0	{...}               what labelling does not change and brat has no place for, as JSON
+    R1	lives-in Arg1:T1 Arg2:T2            other lines are written again unchanged
+    #0	kernelfields T0	{...}               content that brat does not support, as JSON
 
 Spans that cross lines are written in a part for each line, as brat itself does, and parts with nothing but spaces
 between them are read as one span. The path is a folder, or a file of one document; ids are names of files.
 
-Fails: SequenceFileError naming file and line; ValueError for labels with spaces, which brat cannot read.
+Raises SequenceFileError with file and line; ValueError for labels with spaces, which brat cannot read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OWN_NOTE = f"#0\t{OWN} T0\t"
 
 
 def read_brat(path: PathName) -> list[Document]:
-    """Read texts with their annotations."""
+    """Read texts with their annotations from a folder or a pair of files."""
     documents = []
     for text_file in find_document_files(path, ".txt", also=".ann"):
         try:
@@ -49,7 +49,7 @@ def read_brat(path: PathName) -> list[Document]:
 
 
 def _parse_document(text: str, lines: list[str] | None, name: str | None, where: str) -> Document:
-    """Return a text and its annotations as a document."""
+    """Parse a text and its annotations as a document."""
     spans, others, own = [], [], {}
     for number, line in enumerate(lines or (), start=1):
         if line.startswith(_OWN_NOTE):
@@ -63,7 +63,7 @@ def _parse_document(text: str, lines: list[str] | None, name: str | None, where:
 
 
 def _parse_span(line: str, text: str, where: str) -> LabelledSpan:
-    """Return a line of an annotation file as a span."""
+    """Parse a line of an annotation file as a span."""
     match = re.fullmatch(r"(T\d+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)", line)
     if match is None:
         raise SequenceFileError(f"{where}: expected 'T1<tab>label begin end<tab>text', got {line!r:.60}")
@@ -100,7 +100,7 @@ def write_brat(path: PathName, documents: Sequence[Document]) -> None:
 
 
 def _write_span(span: LabelledSpan, name: str, text: str, document: str) -> str:
-    """Return a span as a line of an annotation file."""
+    """Format a span as a line of an annotation file."""
     if re.search(r"\s", span.label) or not re.fullmatch(r"T\d+", name):
         raise ValueError(f"{document}: brat has no spaces in labels and ids such as T1, got {span} with id {name!r}")
     parts = [

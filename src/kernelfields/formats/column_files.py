@@ -4,17 +4,17 @@
     He    PRP   B-NP         rows: cells separated by tabs, or by runs of spaces and tabs
     ran   VBD   B-VP
 
-The first row fixes how many columns there are and, unless ``separator`` does, what separates them: a tab if it holds
-one, else spaces. With tabs a cell may hold spaces or be empty.
+The first row determines the number of columns and, without ``separator``, the separator: tabs if it contains one, else
+spaces. Between tabs, a cell may contain spaces or be empty.
 
-"#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
-either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- marks
-the begin of a document, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
-the empty line after it. With ``conllu=True`` the rows are those of words: lines with ids such as 1-2 or 1.1 are kept
-like comments, wherever they stand. Numbers of columns count from 0, as in templates.
+A line that begins with "#" may be a comment or a row. It is a comment if it precedes a sequence and either has another
+number of cells than the rows or has the form "# name = value". A line that begins with -DOCSTART- marks the begin of a
+document: it is no row, ends the sequence before it, and is stored as a comment, with the empty line after it. With
+``conllu=True``, lines with ids such as 1-2 or 1.1 are stored as comments everywhere. Numbers of columns
+count from 0, as in templates.
 
-Cost: one pass over the rows, one sequence in memory at a time. Fails: SequenceFileError naming file, line and
-column, counted from 0.
+Reading is one pass over the rows, with one sequence in memory. Raises SequenceFileError with file, line and column,
+counted from 0.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ColumnSequence:
 
 
 class LabelledColumns:
-    """Sequences of rows and the column of their labels: ``label`` counts from 0; None without labels.
+    """Sequences of rows, and the number ``label`` of their column of labels, None without labels.
 
     A negative ``label`` counts from the last column. Without ``required``, the column of labels and those after it
     may be missing. ``n_columns``, if given, is how many there must be with the labels.
@@ -92,7 +92,7 @@ class LabelledColumns:
         self.label = self._resolve(label, required) if sequences else None
 
     def _resolve(self, label: int | None, required: bool) -> int | None:
-        """Return the column of labels, counted from 0."""
+        """Return the number of the column of labels, counted from 0."""
         expected = self.n_columns
         column = label if label is None or label >= 0 else expected + label
         dropped = not required and column is not None and column >= self.width
@@ -115,7 +115,7 @@ class LabelledColumns:
         return [[row[self.label] for row in sequence.rows] for sequence in self.sequences]
 
     def choose_columns(self, columns: Sequence[int] | None) -> list[int]:
-        """Return the columns of features: the given columns, or all but the labels."""
+        """Return the numbers of the feature columns: those given, or all except the labels."""
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -128,7 +128,7 @@ class LabelledColumns:
         return chosen
 
     def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list:
-        """Return the feature strings of a template, else feature dicts of the columns."""
+        """Return the feature strings of a template, or without a template feature dicts of the columns."""
         if not self.sequences:
             return []
         if template is not None:
@@ -148,7 +148,7 @@ class LabelledColumns:
         ]
 
     def file(self, template: Template | str | None, features: Sequence[int] | None, reading: Reading) -> ColumnFile:
-        """Return the file with feature strings of a template, else feature dicts, and its reading options."""
+        """Return the file with its inputs, labels and reading options."""
         if isinstance(template, str):
             if template != TEXT_FEATURES:
                 raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
@@ -164,7 +164,7 @@ class LabelledColumns:
 
 @dataclass(eq=False, kw_only=True)
 class ColumnFile(SequenceFile):
-    r"""The sequences of a column file, and their rows.
+    r"""A column file: its sequences and their rows.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class ColumnFile(SequenceFile):
 
     @property
     def word_column(self) -> int:
-        """The column of words: the first one, in CoNLL-U the form."""
+        """The number of the column of words: 0, or in CoNLL-U that of the form."""
         return _FORM if self.format == "conllu" else 0
 
     @property
@@ -206,11 +206,11 @@ class ColumnFile(SequenceFile):
 
     @property
     def part(self) -> str:
-        """The noun for a position in reports: "word", or "position" if all words are single characters."""
+        """The noun for positions in reports: "word", or "position" if all words are single characters."""
         return "word" if any(len(word) > 1 for words in self.words for word in words or ()) else super().part
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position, for messages.
+        """Return the line and column of the label of a position, for messages.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class ColumnFile(SequenceFile):
         return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
 
     def read_inputs(self, sequences: list[ColumnSequence]) -> list:
-        """Return the inputs of other sequences, read by the options of the file.
+        """Convert other sequences of rows to inputs by the options of this file.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class ColumnFile(SequenceFile):
         return columns.inputs(self.reading.get("template"), self.reading.get("features"))
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write the rows with further cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000.
+        """Write the rows with additional cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ def read_column_file(
     n_columns: int | None = None,
     labels_required: bool = True,
 ) -> ColumnFile:
-    """Read a column file; see formats/sequence_files.py for the options."""
+    """Read a column file; formats/sequence_files.py explains the options."""
     sequences = list(read_columns(path, separator=separator))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
     reading: Reading = {"format": "columns", "separator": separator}
@@ -281,14 +281,14 @@ def read_conllu(
     template: Template | str | None = None,
     labels_required: bool = True,
 ) -> ColumnFile:
-    """Read a file in CoNLL-U; without features, the form is taken."""
+    """Read a file in CoNLL-U; the form is the default feature."""
     sequences = list(read_columns(path, conllu=True))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required)
     return columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
 
 
 def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = False) -> Iterator[ColumnSequence]:
-    """Read the sequences of a column file one by one.
+    """Yield the sequences of a column file.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = Fals
 def write_columns(
     path: PathName, sequences: Iterable[ColumnSequence], appended: Iterable[Sequence[Sequence[str]]] | None = None
 ) -> None:
-    r"""Write sequences with their comments, an empty line after each.
+    r"""Write sequences with their comments, each followed by an empty line.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def write_columns(
 
 
 def format_columns(sequences: Iterable[ColumnSequence]) -> str:
-    """Return the text that :func:`write_columns` writes."""
+    """Return the content of the file that :func:`write_columns` would write."""
     text = io.StringIO()
     for sequence in sequences:
         _write_sequence(text.write, sequence, [()] * len(sequence.rows))
@@ -391,7 +391,7 @@ def format_columns(sequences: Iterable[ColumnSequence]) -> str:
 
 @dataclass(frozen=True)
 class _ColumnFormat:
-    """The layout of lines: the separator of cells, the number of cells, and the source of that number.
+    """The layout of rows: the separator and the number of cells, with the origin of that number for messages.
 
     Cells are written with tabs, unless the first row has spaces alone between its cells: tabs stay tabs.
     """
@@ -414,7 +414,7 @@ class _ColumnFormat:
         return replace(self, separator=separator, n_columns=n_columns, authority=authority, joined_by=joined_by)
 
     def split_lines(self, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, list[str] | None]]:
-        """Yield the number, the text and the cells of each line; the cells are None unless it is a row."""
+        """Yield the number, the text and the cells of each line, None instead of cells if it is no row."""
         inside, separator, n_columns = False, self.separator, self.n_columns
         for number, line in numbered:
             if _is_sequence_end(line):
@@ -424,7 +424,7 @@ class _ColumnFormat:
             cells = line.split("\t") if separator == "\t" else _split_cells(line, separator)
             # Most lines are plain rows, about which there is nothing more to find out.
             if len(cells) != n_columns or line[0] == "#" or self.conllu:
-                if self._is_kept_line(line, cells, inside):
+                if self._is_comment(line, cells, inside):
                     yield number, line, None
                     continue
                 if len(cells) != n_columns:
@@ -434,7 +434,7 @@ class _ColumnFormat:
                 check_word(max(map(len, cells)), f"{self.name}, line {number}", "cell")
             yield number, line, cells
 
-    def _is_kept_line(self, line: str, cells: list[str], inside: bool) -> bool:
+    def _is_comment(self, line: str, cells: list[str], inside: bool) -> bool:
         """Whether a line is a comment before a sequence, or a line of CoNLL-U without a word."""
         if self.conllu and _NO_WORD.fullmatch(cells[0]):
             return True
@@ -462,7 +462,7 @@ class _ColumnFormat:
 def _find_format(
     numbered: Iterator[tuple[int, str]], layout: _ColumnFormat
 ) -> tuple[list[tuple[int, str]], _ColumnFormat]:
-    """Read until the first line that must be a row; return the lines so far and the layout of that row."""
+    """Read up to the first certain row; return the lines read and the layout of that row."""
     head: list[tuple[int, str]] = []
     for number, line in numbered:
         head.append((number, line))
@@ -479,7 +479,7 @@ def _is_sequence_end(line: str) -> bool:
 
 
 def _split_cells(line: str, separator: str) -> list[str]:
-    """Return the cells of a line."""
+    """Split a line into cells."""
     if separator == "\t":
         return line.split("\t")
     # Not str.split(): other spaces of Unicode, such as the ideographic one, can be words.
@@ -487,7 +487,7 @@ def _split_cells(line: str, separator: str) -> list[str]:
 
 
 def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, added: Sequence[Sequence[str]]) -> None:
-    """Write the rows and comments of a sequence, with further cells."""
+    """Write the rows and comments of a sequence, with additional cells."""
     if len(added) != len(sequence.rows):
         raise ValueError(f"{len(added)} rows to append to a sequence of {len(sequence.rows)} rows")
     kept = deque(sequence.kept)
@@ -505,7 +505,7 @@ def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, ad
 
 
 def _check_cells(cells: list[str], separator: str) -> list[str]:
-    """Return the cells; ValueError for a cell that cannot be written."""
+    """Return cells; ValueError if a cell contains the separator or a line break."""
     last = cells[-1]
     for cell in cells:
         broken = "\n" in cell or (cell is last and cell.endswith("\r"))

@@ -2,12 +2,12 @@ r"""CRFsuite's text format: a line per position, its label and its attributes, a
 
     B-NP <TAB> w[0]=An <TAB> len:2.5 <TAB> time=12\:30
 
-A colon separates an attribute from its weight, which is 1 where there is none; in names "\:" is a colon and "\\" a
+A colon separates an attribute from its weight, which is 1 by default; in names "\:" is a colon and "\\" a
 backslash. A line "@weight:2" before the first position gives its sequence a weight. There are no comments.
 
 Read: positions are lists of names, or feature dicts {name: weight} throughout if any weight in the file is not 1.
-Cost: one line in memory at a time beside the result. Fails: SequenceFileError naming file, line and column, also
-where CRFsuite would go on with a weight of zero.
+Memory: the result and one line. Raises SequenceFileError with file, line and column, also for invalid weights that
+CRFsuite reads as zero.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ Position: TypeAlias = list[str] | dict[str, float]
 
 @dataclass(eq=False, kw_only=True)
 class CRFsuiteData(SequenceFile):
-    """The sequences of a file, and the numbers of their first lines ``first_lines`` (S,)."""
+    """The sequences of a file in CRFsuite's text format; ``first_lines`` (S,) has their line numbers."""
 
     first_lines: list[int]
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position, for messages."""
+        """Return the line and column of the label of a position, for messages."""
         return f"line {self.first_lines[sequence] + position}, column 0"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write a line per position, as CRFsuite's tagger does: true label, predicted label, probabilities."""
+        """Write true label, predicted label and probabilities of each position, as CRFsuite's tagger does."""
         with open_text_output(path) as file:
             for sequence in predictions.cells(label_texts(self.y or [], self.unknown_marks[0])):
                 file.writelines("\t".join(cells) + "\n" for cells in sequence)
@@ -55,7 +55,7 @@ class CRFsuiteData(SequenceFile):
 
 
 def read_crfsuite(path: PathName, *, labels_required: bool = True) -> CRFsuiteData:
-    """Read a file in CRFsuite's text format, which always has labels.
+    """Read a file in CRFsuite's text format, in which every position has a label.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def write_crfsuite(
                 rows = positions.shape[0] if is_sparse(positions) else len(positions)
                 if rows != len(labels):
                     raise ValueError(f"{rows} positions but {len(labels)} labels")
-                for position, label in zip(_list_positions(positions), labels, strict=True):
+                for position, label in zip(_rows_to_dicts(positions), labels, strict=True):
                     cells = [_write_label(label, written), *_write_position(position, written)]
                     file.write("\t".join(cells) + "\n")
             except (TypeError, ValueError) as error:
@@ -172,7 +172,7 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Position], list[str],
 
 
 def _parse_weight(text: str) -> float:
-    """Return the weight in a line ``@weight:number``."""
+    """Parse the weight of a sequence in a line ``@weight:number``."""
     name, _, value = text.partition(":")
     try:
         weight = float(value)
@@ -184,7 +184,7 @@ def _parse_weight(text: str) -> float:
 
 
 class _Attributes(dict[str, Attribute]):
-    """A cache of attributes by their text: a name or, unless the weight is 1, (name, weight).
+    """A cache of attributes by cell text: a name or, if the weight is not 1, (name, weight).
 
     The same ones come again and again, so each is read once.
     """
@@ -195,21 +195,21 @@ class _Attributes(dict[str, Attribute]):
         return meaning
 
     def label(self, text: str) -> str:
-        """Return the label in a cell."""
+        """Parse the label in a cell."""
         label = self[text]
         if not label or not isinstance(label, str):
             raise ValueError(rf"{text!r:.60} is no label; a colon in a label is written \:")
         return label
 
     def position(self, texts: list[str]) -> Position:
-        """Return the names in cells, or a feature dict if a weight is not 1."""
+        """Parse cells as a list of names, or as a feature dict if a weight is not 1."""
         position = list(map(self.__getitem__, texts))
         if tuple in set(map(type, position)):
             return _sum_by_name(position)
         return position  # type: ignore[return-value]  # of strings alone
 
     def place(self, cells: list[str]) -> str:
-        """Return the column of the wrong cell of a line, for messages; empty if all cells are right."""
+        """Return the column of the first invalid cell of a line, for messages; empty if all are valid."""
         for column, text in enumerate(cells):
             try:
                 self.label(text) if column == 0 else self[text]
@@ -219,7 +219,7 @@ class _Attributes(dict[str, Attribute]):
 
 
 class _Escaped(dict[str, str]):
-    """A cache of escaped names."""
+    """A cache of names with escaped colons and backslashes."""
 
     def __missing__(self, name: str) -> str:
         if not name or "\t" in name or "\n" in name or "\r" in name:
@@ -229,7 +229,7 @@ class _Escaped(dict[str, str]):
 
 
 def _sum_by_name(attributes: Iterable[Attribute]) -> dict[str, float]:
-    """Return a feature dict; weights of the same name add up."""
+    """Sum the weights of each attribute name into a feature dict."""
     features: dict[str, float] = {}
     for attribute in attributes:
         name, weight = (attribute, 1.0) if isinstance(attribute, str) else attribute
@@ -237,8 +237,8 @@ def _sum_by_name(attributes: Iterable[Attribute]) -> dict[str, float]:
     return features
 
 
-def _list_positions(sequence: object) -> Iterable[object]:
-    """Yield rows of arrays as feature dicts by column number; other positions unchanged."""
+def _rows_to_dicts(sequence: object) -> Iterable[object]:
+    """Yield rows of arrays as feature dicts with column numbers as keys; yield other positions unchanged."""
     if sp.issparse(sequence):
         table = sp.csr_array(sequence)
         for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True):
@@ -254,7 +254,7 @@ def _list_positions(sequence: object) -> Iterable[object]:
 
 
 def _write_position(position: object, written: _Escaped) -> list[str]:
-    """Return the cells of a position."""
+    """Format the attributes of a position as cells."""
     if isinstance(position, list) and set(map(type, position)) <= {str}:
         return [written[name] for name in position]
     return [
@@ -263,7 +263,7 @@ def _write_position(position: object, written: _Escaped) -> list[str]:
 
 
 def _write_label(label: object, written: _Escaped) -> str:
-    """Return the cell of a label."""
+    """Format a label as a cell."""
     text = str(label)
     if text.startswith(_DECLARATION):
         raise ValueError(f"the label {text!r:.60} cannot be written: CRFsuite reads @ as a declaration")

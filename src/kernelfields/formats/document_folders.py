@@ -1,10 +1,10 @@
 """Formats with a file, or a pair of files, for each document: the path names such a file, or a folder of files.
 
-The id of a document is the name of its file without the ending; characters that names of files may not hold are written
-as %2F and so on. Documents without an id are named document-0001 and so on, and have none when they are read again.
-They are read in the order of their names; where that is another one, a hidden file lists the names in theirs.
+The id of a document is its file name without the extension; characters that file names may not contain are written as
+%2F and so on. Documents without an id are named document-0001 and so on, and are read back without an id. They are read
+in the order of their names; if the documents have another order, a hidden file lists the names in that order.
 
-Fails: ValueError for two documents of one name; SequenceFileError for a folder without files.
+Raises ValueError for two documents with the same name; SequenceFileError for a folder without files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = " !#$&'()+,;=@[]{}~"
 
 
 def find_document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
-    """Return the sorted files of a folder with an ending, or the one file that a path names."""
+    """Return the sorted files of a folder with an extension, or the single file at a path."""
     place = Path(path)
     if path == STANDARD_STREAM:
         raise SequenceFileError(f"files with {ending} are read from a folder or a file, not from standard input")
@@ -39,12 +39,12 @@ def find_document_files(path: PathName, ending: str, also: str = "") -> list[Pat
 
 
 def document_id(file: Path) -> str | None:
-    """Return the id of the document in a file."""
+    """Return the id of a document from its file name."""
     return None if _MADE.fullmatch(file.stem) else unquote(file.stem)
 
 
 def plan_files(path: PathName, documents: Sequence[Document], endings: Sequence[str]) -> list[dict[str, Path]]:
-    """Return the files to write for documents, by ending: in a folder, or with the name of the path."""
+    """Return the paths to write for each document, by extension."""
     if path == STANDARD_STREAM:
         raise ValueError(f"files with {endings[0]} are written to a folder or a file, not to standard output")
     place = Path(path)
@@ -64,7 +64,7 @@ def plan_files(path: PathName, documents: Sequence[Document], endings: Sequence[
 def write_files(
     path: PathName, documents: Sequence[Document], contents: Sequence[Mapping[str, bytes]], endings: Sequence[str]
 ) -> None:
-    """Write the files of documents, all or none; the first ending belongs to the annotations."""
+    """Write all files of documents or none; the first extension is that of the annotations."""
     files, place = plan_files(path, documents, endings), Path(path)
     written = {str(own[one]): content[one] for own, content in zip(files, contents, strict=True) for one in endings}
     annotated = [own[endings[0]] for own in files]

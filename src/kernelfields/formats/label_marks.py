@@ -1,15 +1,14 @@
 """Partial labels in files: the one place that decides how an unknown label is written.
 
     the     DET
-    run     ?              nothing is known: the label is None; an empty cell means the same, and in CoNLL-U "_"
-    cat     NOUN|VERB      with label_sets="|": one of these, the label is the set of them
+    run     ?              an unknown label, None; so are an empty cell and, in CoNLL-U, "_"
+    cat     NOUN|VERB      with label_sets="|": one of several labels, a set
 
-``unknown_label`` names another mark in the place of "?" and "_"; an empty cell is never a label.
+``unknown_label`` replaces the marks "?" and "_"; an empty cell is never a label.
 
-A label has up to 1,000 characters: arrays have room for the longest at every position.
+A label has at most 1,000 characters, because NumPy arrays of texts have the width of the longest one.
 
-Cost: linear in the labels. Fails: ValueError for marks that cannot be distinguished, for sets with empty parts, and for
-what is too long for a label.
+Raises ValueError for marks that cannot be distinguished, for sets with empty parts, and for too long labels.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LONGEST_LABEL = 1000
 
 
 def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[str]:
-    """Return the marks of unknown labels in files of a format, the preferred one first.
+    """Return the marks of unknown labels in a format, the preferred one first.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ def check_marks(unknown_label: str | None, label_sets: str | None) -> None:
 
 
 def check_label(label: str, where: str) -> None:
-    """Raise SequenceFileError if a label is too long; ``where`` names its place."""
+    """Raise SequenceFileError if a label is too long; ``where`` is its place in messages."""
     if len(label) > LONGEST_LABEL:
         raise SequenceFileError(
             f"{where}: a label of {len(label):,} characters, {label[:20]!r}..., expected at most {LONGEST_LABEL:,}: is "
@@ -77,7 +76,7 @@ def check_label(label: str, where: str) -> None:
 def partial_labels(
     y: list | None, unknown_label: str | None = None, label_sets: str | None = None, file_format: str = "columns"
 ) -> list | None:
-    """Return the labels of a file as partial labels: None if unknown, a set if several are possible.
+    """Parse the label texts of a file: None for unknown labels, sets for several possible labels.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ def partial_labels(
     marks = set(unknown_marks(file_format, unknown_label))
 
     def parse_entry(label: object) -> object:
-        """Return the partial label for the text of a label."""
+        """Parse the text of one label."""
         text = str(label)
         if text in marks or not text.strip():
             return None
@@ -131,7 +130,7 @@ def _to_list(labels: Sequence | np.ndarray) -> Sequence:
 
 
 def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) -> str:
-    """Return a label, or partial label, as text for a file.
+    """Format a label, or partial label, as text for a file.
 
     Parameters
     ----------
@@ -159,7 +158,7 @@ def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) ->
 
 
 def label_texts(y: Sequence, unknown: str = UNKNOWN) -> list:
-    """Return partial labels of sequences as texts for a file; complete labels are unchanged."""
+    """Format partial labels of sequences as texts for a file; return complete labels unchanged."""
     if not any(entry is None or isinstance(entry, set | frozenset) for labels in y for entry in labels):
         return list(y)
     return [[label_text(entry, unknown) for entry in labels] for labels in y]

@@ -1,9 +1,9 @@
 """A file of sequences in memory: the result of every reader, to which predictions can be added.
 
-    X, y, weights     the arrays, feature dicts and labels that estimators take
-    reading           the options that read another file the same way
+    X, y, weights     arrays or feature dicts, labels and weights for estimators
+    reading           options for reading other files in the same way
 
-Each format derives from ``SequenceFile`` what it needs to name a position in messages and to write the file again.
+The subclass of each format describes positions in messages, and writes the file with predictions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Reading: TypeAlias = dict[str, Any]
 
 @dataclass(eq=False, kw_only=True)
 class SequenceFile:
-    r"""The sequences of a file.
+    r"""A file of sequences as inputs and labels, with the options of its reading.
 
     Parameters
     ----------
@@ -73,16 +73,16 @@ class SequenceFile:
 
     @property
     def words(self) -> list[list[str] | None]:
-        """The names of the positions of each sequence: words of column files, else None."""
+        """The words of each sequence in column files, else None."""
         return [None] * len(self.X)
 
     @property
     def part(self) -> str:
-        """The noun for a position in reports."""
+        """The noun for positions in reports."""
         return "position"
 
     def place(self, sequence: int, position: int) -> str:
-        """Return the place of the label of a position: line and column in texts, else sequence and position.
+        """Return the place of the label of a position for messages: line and column, or sequence and position.
 
         Parameters
         ----------
@@ -113,14 +113,14 @@ class SequenceFile:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels (T,) of every sequence, and probabilities (T,) of them, or (T, L) of all ``classes`` (L,)."""
+    """Labels (T,) of each sequence, with their probabilities (T,), or those (T, L) of all ``classes`` (L,)."""
 
     labels: list[np.ndarray]
     marginals: list[np.ndarray] | None = None
     classes: Sequence | np.ndarray | None = None
 
     def check(self, lengths: Sequence[int]) -> None:
-        """Raise ValueError unless there is a prediction for each position of sequences of these lengths."""
+        """Raise ValueError unless sequences of these lengths have one prediction for each position."""
         labels, marginals, classes = self.labels, self.marginals, self.classes
         if len(labels) != len(lengths):
             raise ValueError(f"labels of {len(labels)} sequences for a file of {len(lengths)}")
@@ -142,7 +142,7 @@ class Predictions:
         return [[str(label) for label in sequence.tolist()] for sequence in self.labels]
 
     def shares(self) -> list[tuple[str | None, list[list[str]]]]:
-        """Return the probabilities as texts by class; None stands for the predicted label."""
+        """Return the probabilities as texts by class, under None for predicted labels only."""
         if self.marginals is None:
             return []
         names = [None] if self.classes is None else [str(label) for label in self.classes]
@@ -153,7 +153,7 @@ class Predictions:
         ]
 
     def cells(self, *before: list[list[str]]) -> list[list[tuple[str, ...]]]:
-        """Return the cells of every position: the columns ``before``, then B-NP, B-NP/0.970000, ..."""
+        """Return the cells of every position: those of ``before``, then B-NP, B-NP/0.970000, ..."""
         columns = [*before, self.texts()]
         for name, shares in self.shares():
             head = "" if name is None else f"{name}/"

@@ -9,22 +9,22 @@
                                                                                       kinds, delimiter
 
 Column files: ``label`` is the number of the label's column (-1: the last; CoNLL-U: 3, UPOS) or None, ``features``
-the numbers of the columns to take as dicts where there is no template (CoNLL-U: 1, the form), ``n_columns`` how
-many columns the file must have; where labels are not required, their column and those after may be missing.
-``template="text"`` makes a template: the first column is read as words, with the features of ``TextFeatures``, or as
-symbols where it holds single characters alone; the others but that of the labels are tags. CSV: ``sequence`` is the
+the numbers of the columns in feature dicts without a template (CoNLL-U: 1, the form), ``n_columns`` the required
+number of columns; if labels are optional, their column and those behind may be missing. ``template="text"`` makes a
+template: the first column has words, with the features of ``TextFeatures``, or symbols if all its cells are single
+characters; the other columns except the labels are tags. CSV: ``sequence`` is the
 name of the column of sequence ids, ``label`` that of the labels ("label"). The other options are those of
-read_columns and read_table. Of every format, labels may be partly known (label_marks.py): "?" and an
+read_columns and read_table. In every format, labels may be partly known (label_marks.py): "?" and an
 empty label are None, and in CoNLL-U "_"; with ``label_sets="|"``, NOUN|VERB is the set of both.
 
-Predicted labels and probabilities are written beside what was read and in the same format:
+Predicted labels and probabilities are written in the same format, behind the original content:
 
     columns, conllu   cells after those of the row: label, then 0.970000 or B-NP/0.970000 I-NP/0.010000 ...
     crfsuite          a line per position: label read, label predicted, probabilities as above
     csv               columns after those of the table: predicted, then probability or p(B-NP), p(I-NP), ...
 
-Fails: SequenceFileError naming the file and, in text, the line; ValueError for options that do not fit, and for
-predictions that do not fit the file.
+Raises SequenceFileError with the file and, in text, the line; ValueError for incompatible options, and for predictions
+of other lengths.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _READERS: dict[str, Callable[..., SequenceFile]] = {
 
 
 def guess_format(path: PathName, option: str = "format") -> str:
-    """Return the format of a file by its name.
+    """Guess the format of a file from its name.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def read_sequences(
 
 
 def describe_reading(reading: Reading) -> dict[str, object]:
-    """Return the options of ``SequenceFile.reading`` as plain values for a model file.
+    """Convert the options in ``SequenceFile.reading`` to plain values for a model file.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def describe_reading(reading: Reading) -> dict[str, object]:
 
 
 def rebuild_reading(described: Mapping[str, object]) -> Reading:
-    """Rebuild reading options from their description.
+    """Restore reading options from their description.
 
     Parameters
     ----------

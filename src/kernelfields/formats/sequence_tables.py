@@ -4,13 +4,13 @@
     monday,21.5,430,empty
     monday,21.7,431,occupied
 
-Columns are chosen by name, and become sequences as those of data frames do (data/frames.py): dense arrays (T, d)
-of float64 with names of columns where all hold numbers, else feature dicts {"name": number or text}. A column holds
-numbers if all its values do; a file to predict from may look different by chance, so the ``kinds`` found in training
-can be passed on.
+Columns are chosen by name, and become sequences as those of data frames do (data/frames.py): dense float64 arrays
+(T, d) with column names if all columns are numeric, else feature dicts {"name": number or text}. A column is numeric
+if all of its values are numbers; ``kinds`` passes the kinds of the training file on to files for prediction, which may
+differ by chance.
 
-Rows of a sequence stand together. Cost: the table as text and its inputs.
-Fails: SequenceFileError naming file, line and column, also for values that are missing.
+Rows of a sequence are adjacent. Memory: the table as text, and its inputs. Raises SequenceFileError with file, line and
+column, also for missing values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
 @dataclass(eq=False, kw_only=True)
 class SequenceTable(SequenceFile):
-    """The sequences of a table, and the table itself.
+    """The sequences of a CSV table, and its cells.
 
     ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``groups``
     are the rows of every sequence.
@@ -50,12 +50,12 @@ class SequenceTable(SequenceFile):
     lines: list[int]
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position, for messages."""
+        """Return the line and column of the label of a position, for messages."""
         row = self.groups.rows[self.groups.offsets[sequence] + position]
         return f"line {self.lines[row]}, column {self.reading['label']!r}"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write the table with further columns: predicted, then probability, or p(B-NP), p(I-NP), ..."""
+        """Write the table with additional columns: predicted, then probability, or p(B-NP), p(I-NP), ..."""
         shares = {"probability" if name is None else f"p({name})": cells for name, cells in predictions.shares()}
         write_table(path, self, {"predicted": predictions.texts(), **shares})
 
@@ -155,12 +155,12 @@ def read_table(
 
 
 def read_header(path: PathName, delimiter: str = ",") -> list[str]:
-    """Return the names of the columns of a table."""
+    """Return the column names of a table."""
     return _Reader(path, delimiter).header
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    r"""Write a table in its original order, with further columns.
+    r"""Write a table with additional columns, rows in their original order.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Seq
 
 
 class _Reader:
-    """Header and rows of a table, with the line of every row for messages."""
+    """The header and rows of a table, with the line of every row for messages."""
 
     def __init__(self, path: PathName, delimiter: str):
         self.name = input_name(path)
@@ -221,7 +221,7 @@ class _Reader:
             raise SequenceFileError(f"{self.name}, line {line}: {error}") from error
 
     def column(self, name: str, role: str = "") -> int:
-        """Return the number of a column; ``role`` is its purpose."""
+        """Return the number of a column; ``role`` is its purpose in messages."""
         if name in self.header:
             return self.header.index(name)
         there = ", ".join(map(repr, self.header))
@@ -231,7 +231,7 @@ class _Reader:
         raise SequenceFileError(f"{self.name}, line 1: no column {name!r}; there are {there}.{advice}")
 
     def read(self, names: list[str], roles: Mapping[str | None, str], may_be_empty: str | None = None) -> None:
-        """Read the rows; the named columns, except ``may_be_empty``, must have a value everywhere."""
+        """Read the rows; named columns must have values, except the column ``may_be_empty``."""
         chosen = [(name, self.column(name, roles.get(name, ""))) for name in names]
         filled = [(name, column) for name, column in chosen if name != may_be_empty]
         for line, cells in self.records:
@@ -255,7 +255,7 @@ class _Reader:
         return f"{problem}; found {inflect(found, 'column')}, expected {expected} as in the header"
 
     def error(self, row: int, name: str, problem: str) -> SequenceFileError:
-        """Return an error about a cell."""
+        """Return an error with the place of a cell."""
         return SequenceFileError(f"{self.name}, line {self.lines[row]}: column {name!r} {problem}")
 
     def cells(self, name: str) -> list[str]:
@@ -264,7 +264,7 @@ class _Reader:
         return [cells[column] for cells in self.rows]
 
     def feature(self, name: str, kind: str | None) -> np.ndarray | list[str]:
-        """Return the numbers or texts of a column; an error for a mixture of numbers and marks."""
+        """Return the numbers or texts of a column; raise for a mixture of numbers and marks."""
         if kind not in (None, NUMBER, TEXT):
             raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {kind!r}")
         cells = self.cells(name)
@@ -288,7 +288,7 @@ class _Reader:
     def make_time_columns(
         self, name: str | None, groups: RowGroups, wanted: Sequence[str]
     ) -> dict[Hashable, np.ndarray]:
-        """Return columns of features computed from a column of date-times."""
+        """Return feature columns computed from a column of date-times."""
         if wrong := [each for each in wanted if each not in TIME_FEATURES]:
             raise ValueError(f"features of times are {', '.join(TIME_FEATURES)}, got {wrong[0]!r}")
         if name is None:
@@ -304,7 +304,7 @@ class _Reader:
         return dict(features_of_times(times, groups.codes, name, wanted).items())
 
     def groups(self, name: str) -> RowGroups:
-        """Return the rows of every sequence by the ids in a column."""
+        """Return the rows of each sequence by the ids in a column."""
         ids = self.cells(name)
         groups = RowGroups.group_rows(ids)
         if (row := groups.first_return()) is not None:
@@ -315,7 +315,7 @@ class _Reader:
 
 
 def _parse_number(text: str) -> float:
-    """Return the number in a cell, NaN for none."""
+    """Parse the number in a cell; NaN for other texts."""
     # float() also reads digits of other scripts and 1_000, which here are words.
     if not text.isascii() or "_" in text:
         return nan

@@ -7,13 +7,13 @@
     doc.spans["kernelfields"]              the same, with their probabilities in attrs["scores"]
     doc.ents[0]._.probability
 
-The model is a file of ``kernelfields.save`` that takes words: a field that was fitted to words, or a pipeline of
-``TextFeatures`` and one, fitted to ``to_sequences(...)`` of documents or to the words of Docs. It sees the tokens of
-spaCy but for spaces. ``to_disk`` writes the model into the folder of the pipeline, so that ``spacy.load`` needs no
+The model is a file of ``kernelfields.save``: a field that was fitted to words, or a pipeline of ``TextFeatures`` and a
+field, fitted to ``to_sequences(...)`` of documents or to the words of Docs. Its words are the tokens of spaCy except
+spaces. ``to_disk`` writes the model into the folder of the pipeline, so that ``spacy.load`` needs no
 other file.
 
-Cost: one ``predict_entities`` for each batch of ``nlp.pipe``. Fails: ValueError for a component without a model,
-when it is used: until then ``from_disk`` may bring one.
+Cost: one ``predict_entities`` for each batch of ``nlp.pipe``. Raises ValueError when a component without a model is
+called; ``from_disk`` may load one before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MODEL_FILE = "model.kfm"
 
 
 class FieldComponent:
-    """A component that sets ``doc.ents`` and ``doc.spans["kernelfields"]`` by a fitted model of words.
+    """A spaCy component that sets ``doc.ents`` and ``doc.spans["kernelfields"]`` by a fitted model of words.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class FieldComponent:
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Set the entities of Docs, a batch at a time."""
+        """Set the entities of Docs in batches."""
         for batch in minibatch(stream, size=batch_size):
             self.set_entities(batch)
             yield from batch
 
     def set_entities(self, docs: Sequence[Doc]) -> None:
-        """Set entities and their probabilities."""
+        """Set the entities of Docs and their probabilities."""
         if self.model is None:
             missing = f": there is no file {self._missing}" if self._missing else ""
             raise ValueError(f'no model{missing}; nlp.add_pipe("kernelfields", config={{"model": path}}) needs one')

@@ -3,12 +3,11 @@
     doc.ents            spans that do not overlap, and labels of tokens that follow a scheme; unknown ones are missing
     token.tag_          labels of tokens that follow no scheme
     doc.spans["sc"]     spans that overlap or nest, or have probabilities, which are ``attrs["scores"]``
-    doc.user_data       under "kernelfields", as JSON, what labelling does not change and a Doc has no place for
+    doc.user_data       under "kernelfields", as JSON, content that a Doc does not support
 
-Spaces that are tokens of spaCy are none here. Where a Doc has no tokens for it, as with a span that cuts one, the words
-of the text are cut there.
+Tokens of spaces are left out. Words are cut at span boundaries inside of tokens.
 
-Fails: ImportError naming the extra where spaCy is not installed; SequenceFileError for a file that is no DocBin.
+Raises ImportError with the name of the extra if spaCy is not installed; SequenceFileError for a file that is no DocBin.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from kernelfields.formats.annotated_texts import (
     collect_extras,
     document_name,
     find_overlaps,
-    get_tokens,
     list_spans,
     replace_spans_by_labels,
     restore_extras,
+    tokens_or_default,
 )
 from kernelfields.formats.own_parts import OWN, parse_own_parts
 
@@ -53,7 +52,7 @@ GROUP = "sc"
 
 
 def _import_spacy() -> Any:
-    """Import spaCy; the error says how to install it."""
+    """Import spaCy, or raise ImportError with the command to install it."""
     try:
         import spacy.tokens
         import spacy.vocab
@@ -78,7 +77,7 @@ def read_spacy(path: PathName) -> list[Document]:
 
 
 def _check_size(content: bytes, path: PathName) -> None:
-    """Raise SequenceFileError if a DocBin unpacks to far more than its own size."""
+    """Raise SequenceFileError if a DocBin decompresses to far more than its own size."""
     unpack, size, left = zlib.decompressobj(), 0, content
     while left and not unpack.eof:
         try:
@@ -108,7 +107,7 @@ def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
 
 
 def convert_doc(doc: Doc, name: str = "the Doc") -> Document:
-    """Convert a Doc of spaCy to a document: its tokens without spaces, and its entities, spans or tags."""
+    """Convert a Doc of spaCy to a document with its tokens except spaces, and its entities, spans or tags."""
     words = [token for token in doc if not token.text.isspace()]
     tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
     own = parse_own_parts(doc.user_data.get(OWN, "{}"), name)
@@ -137,12 +136,12 @@ def convert_doc(doc: Doc, name: str = "the Doc") -> Document:
 
 
 def convert_document(document: Document, vocab: Vocab) -> Doc:
-    """Return a document as a Doc of spaCy."""
+    """Convert a document to a Doc of spaCy."""
     spacy = _import_spacy()
     labelling = document.labellings[0] if document.labellings else None
     spans = [] if labelling is None else list_spans(document, labelling, strict=False)
     text, cuts = document.text, {0, len(document.text)}
-    for begin, end in [*get_tokens(document), *((span.begin, span.end) for span in spans)]:
+    for begin, end in [*tokens_or_default(document), *((span.begin, span.end) for span in spans)]:
         cuts |= {int(begin), int(end)}
     words: list[str] = []
     spaces: list[bool] = []
@@ -158,7 +157,7 @@ def convert_document(document: Document, vocab: Vocab) -> Doc:
     doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
     if labelling is not None and labelling.labels is not None and document.scheme == NO_SCHEME:
         starts = {token.idx: token for token in doc}
-        for (begin, _), label in zip(get_tokens(document), labelling.labels, strict=True):
+        for (begin, _), label in zip(tokens_or_default(document), labelling.labels, strict=True):
             starts[int(begin)].tag_ = label if isinstance(label, str) else ""
     elif any(find_overlaps(spans)) or any(span.probability is not None for span in spans):
         members = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
@@ -177,7 +176,7 @@ def convert_document(document: Document, vocab: Vocab) -> Doc:
 
 
 def _add_space(words: list[str], spaces: list[bool], text: str) -> None:
-    """Add spaces after the last word: the first belongs to the word, the others are a token."""
+    """Add spaces behind the last word: one belongs to the word, the others form a token."""
     if text[:1] == " " and words and not spaces[-1] and not words[-1].isspace():
         spaces[-1], text = True, text[1:]
     if text:
@@ -186,10 +185,10 @@ def _add_space(words: list[str], spaces: list[bool], text: str) -> None:
 
 
 def _find_unknown_tokens(document: Document, labelling: Labelling, doc: Doc) -> list[Any]:
-    """Return the tokens of spaCy with unknown labels."""
+    """Return the numbers of spaCy's tokens with unknown labels."""
     starts = {
         int(begin)
-        for (begin, _), label in zip(get_tokens(document), labelling.labels or (), strict=False)
+        for (begin, _), label in zip(tokens_or_default(document), labelling.labels or (), strict=False)
         if label is None
     }
     return [doc[token.i : token.i + 1] for token in doc if token.idx in starts]

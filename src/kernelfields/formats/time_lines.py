@@ -3,13 +3,13 @@
     textgrid   tiers of intervals, which do not overlap, or of points (begin = end); intervals without text are gaps.
                Read in the long and the short form, UTF-8 or UTF-16; written in the long form.
     elan       tiers of annotations between time slots of whole milliseconds. Annotations that refer to others have
-               their times; slots without a time stand evenly between their neighbours. What the file holds besides, and
-               tiers that did not change, are written as they were read.
+               their times; slots without a time are interpolated. Other content and unchanged tiers are written as they
+               were read.
 
 The path is a file, or a folder with a file for each document; ids are names of files. XML with a document type, which
 could declare entities, is refused.
 
-Fails: SequenceFileError naming the file and, in a TextGrid, the line.
+Raises SequenceFileError with the file and, in a TextGrid, the line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_textgrid(path: PathName) -> list[Document]:
 
 
 def _parse_textgrid(content: bytes, where: str) -> Document:
-    """Return the content of a TextGrid as a document."""
+    """Parse the content of a TextGrid as a document."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = content.decode(encoding)
@@ -64,7 +64,7 @@ def _parse_textgrid(content: bytes, where: str) -> Document:
     pieces = _parse_values(text)
 
     def take_value(kind: type) -> Any:
-        """Return the next value, of the given type."""
+        """Return the next value, which must have the given type."""
         value: Any
         line, value = next(pieces, (text.count("\n") + 1, None))
         counts = isinstance(value, float) and value >= 0 and value.is_integer()
@@ -95,7 +95,7 @@ _KINDS = {str: "text", float: "number", int: "count", bool: "flag"}
 
 
 def _parse_values(text: str) -> Iterator[tuple[int, str | float | bool]]:
-    """Yield line and value of texts, numbers and flags that stand alone; Praat ignores all else."""
+    """Yield the line and value of each separate text, number and flag; Praat ignores everything else."""
     line, last = 1, 0
     for match in _PIECE.finditer(text):
         piece = match[0]
@@ -115,7 +115,7 @@ def write_textgrid(path: PathName, documents: Sequence[Document]) -> None:
 
 
 def _write_textgrid(document: Document) -> str:
-    """Return a document as the text of a TextGrid."""
+    """Format a document as the text of a TextGrid."""
     begin, end = document.duration or (0.0, 0.0)
     find_bounds = [f"xmin = {begin!r}", f"xmax = {end!r}"]
     n_tiers = len(document.labellings)
@@ -149,7 +149,7 @@ def _write_textgrid(document: Document) -> str:
 
 
 def _add_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[tuple[float, float, str]]:
-    """Return the spans, and the gaps between them with empty labels, as (begin, end, label)."""
+    """Return (begin, end, label) of spans and, with empty labels, of the gaps between them."""
     found, position = [], float(begin)
     for span in spans:
         if span.begin > position:
@@ -162,7 +162,7 @@ def _add_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[t
 
 
 def _quote(text: str) -> str:
-    """Return a text in the quotes of a TextGrid."""
+    """Quote a text for a TextGrid."""
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -170,15 +170,15 @@ def _quote(text: str) -> str:
 
 
 class _Builder(ET.TreeBuilder):
-    """Builds a tree of XML; a document type is refused."""
+    """A builder of XML trees that refuses document types."""
 
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        """Refuse a document type: its entities could grow without bounds or name other files."""
+        """Raise an error for a document type, whose entities could be huge or refer to other files."""
         raise ValueError("it declares a document type, which is refused")
 
 
 def _parse_xml(content: bytes | str, where: str) -> ET.Element:
-    """Return the root of XML."""
+    """Parse XML and return its root."""
     raw = content.encode("utf-8") if isinstance(content, str) else content
     try:
         if b"<!DOCTYPE" in raw.replace(b"\0", b""):
@@ -210,7 +210,7 @@ def read_elan(path: PathName) -> list[Document]:
 
 
 def _parse_tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
-    """Return the tiers as labellings, and the last time."""
+    """Parse the tiers as labellings; return them with the last time."""
     slots = [(one.get("TIME_SLOT_ID", ""), one.get("TIME_VALUE")) for one in root.findall("TIME_ORDER/TIME_SLOT")]
     times = dict(
         zip([name for name, _ in slots], _interpolate_times([value for _, value in slots], where), strict=True)
@@ -220,7 +220,7 @@ def _parse_tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
     }
 
     def find_bounds(element: ET.Element) -> tuple[float, float]:
-        """Return begin and end of an annotation, which may refer to another one."""
+        """Return begin and end of an annotation, or of the annotation that it refers to."""
         for _ in range(len(annotations) + 1):
             if element.tag == "ALIGNABLE_ANNOTATION":
                 return times[element.get("TIME_SLOT_REF1", "")], times[element.get("TIME_SLOT_REF2", "")]
@@ -247,7 +247,7 @@ def _parse_tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
 
 
 def _interpolate_times(values: Sequence[str | None], where: str) -> list[float]:
-    """Return times in seconds; missing times are interpolated."""
+    """Return times in seconds, with missing times interpolated."""
     if wrong := [value for value in values if value is not None and not re.fullmatch(r"[0-9]{1,15}", value)]:
         raise SequenceFileError(f"{where}: the TIME_VALUE {wrong[0]!r:.40} is not a whole number of milliseconds")
     known = [
@@ -259,7 +259,7 @@ def _interpolate_times(values: Sequence[str | None], where: str) -> list[float]:
 
 
 def write_elan(path: PathName, documents: Sequence[Document]) -> None:
-    """Write annotations of ELAN: into the original file, or a new one."""
+    """Write annotations of ELAN, into a copy of the original file or a new one."""
     write_files(path, documents, [{".eaf": _write_elan(document)} for document in documents], (".eaf",))
 
 
@@ -272,7 +272,7 @@ _NEW_FILE = (
 
 
 def _write_elan(document: Document) -> bytes:
-    """Return a document as the content of a file of ELAN."""
+    """Format a document as the content of a file of ELAN."""
     bare = "elan" not in document.kept
     root = _parse_xml(document.kept.get("elan", _NEW_FILE), "the file that was read")
     old = {labelling.annotator: labelling for labelling in _parse_tiers(root, "the file that was read")[0]}
@@ -323,7 +323,7 @@ def _write_elan(document: Document) -> bytes:
 
 
 def _name_tiers(document: Document) -> list[str]:
-    """Return a name for the tier of each labelling, all different and none empty."""
+    """Return distinct, nonempty names for the tiers of labellings."""
     names: list[str] = []
     for labelling in document.labellings:
         name, count = labelling.annotator or "labels", 1
@@ -334,7 +334,7 @@ def _name_tiers(document: Document) -> list[str]:
 
 
 def _tier_attributes(labelling: Labelling) -> dict[str, str]:
-    """Return the attributes of a tier among the metadata of a labelling."""
+    """Return the attributes of a tier from the metadata of a labelling."""
     return {
         name: labelling.metadata[name] for name in _TIER_ATTRIBUTES if isinstance(labelling.metadata.get(name), str)
     }

@@ -1,21 +1,20 @@
-"""Tokens of plain text with their offsets.
+r"""Tokens of plain text with their offsets.
 
 The default is the regular expression ``TOKEN``. Its alternatives, in their order:
 
     3.14  1,000  12:30     digits with . , or : between them
     東                     an ideograph or a kana alone
-    don't  well-known      letters, digits, marks and all else but spaces and punctuation; ' ’ and - join them
+    don't  well-known      letters, digits, marks and others except spaces and punctuation; ' ’ and - join them
     ( " . …                one mark of punctuation
 
-Spaces are never part of a token. ``tokenize(text, r"\\S+")`` takes another expression, whose matches are the tokens;
-``tokenize(text, function)`` a function from a text to words, which are looked up in the text from left to right, or to
-(begin, end) pairs.
+Spaces are never part of a token. ``tokenize(text, r"\S+")`` returns the matches of another expression, and
+``tokenize(text, function)`` the results of a function: words, which are searched in the text from left to right, or
+pairs (begin, end).
 
-A word has up to 100,000 characters and a document up to a million words: what is longer is another kind of file, and
-would take thousands of times its size.
+A word has at most 100,000 characters and a document at most a million words: longer ones are other kinds of files, and
+need a thousand times their size in memory.
 
-Cost: one pass over the text. Fails: ValueError naming a word that does not stand in the text, SequenceFileError
-for what is too long.
+Cost: one pass over the text. Raises ValueError for a word that is not in the text, SequenceFileError for too long ones.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def check_word(length: int, where: str, noun: str = "word") -> None:
 
 
 def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: str) -> None:
-    """Raise SequenceFileError if a text has too many words, or too long words."""
+    """Raise SequenceFileError if a text has too many or too long words."""
     if len(text) <= LONGEST_WORD:
         return
     for number, (begin, end) in enumerate(tokenize(text) if tokens is None else tokens):
@@ -92,7 +91,7 @@ def tokenize(text: str, tokenizer: Tokenizer | None = None) -> Iterator[tuple[in
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text and the (begin, end) of each of its words, in characters, which are code points.
+    """A text with the offsets (begin, end) of its words, in code points.
 
     Words of multiword tokens may share their place.
     """
@@ -105,7 +104,7 @@ class TokenizedText:
         return self.text[self.tokens[begin][0] : self.tokens[end - 1][1]] if begin < end else ""
 
     def find_word(self, place: int) -> int | None:
-        """Return the word with characters on both sides of a place; None for edges and gaps."""
+        """Return the number of the word around an offset; None at the edges of words and in gaps."""
         inside = (number for number, (begin, end) in enumerate(self.tokens) if begin < place < end)
         return next(inside, None)
 
@@ -117,13 +116,13 @@ class TokenizedText:
         )
 
     def join(self, number: int) -> TokenizedText:
-        """Return the text with a word and its successor joined."""
+        """Return the text with a word and the next word joined."""
         tokens = list(self.tokens)
         whole = (tokens[number][0], tokens[number + 1][1])
         return TokenizedText(self.text, [*tokens[:number], whole, *tokens[number + 2 :]])
 
     def gaps(self, begin: int, end: int) -> list[str]:
-        """Return the text in front of each word from ``begin`` to ``end``, and behind the last."""
+        """Return the text before each of the words from ``begin`` to before ``end``, and behind the last."""
         found = []
         for number in range(begin, end + 1):
             before = self.tokens[number - 1][1] if number else 0

@@ -29,9 +29,9 @@ from kernelfields.formats.annotated_texts import (
     choose_labelling,
     cut_tokens_at_spans,
     document_name,
-    get_tokens,
     list_labels,
     list_spans,
+    tokens_or_default,
 )
 from kernelfields.formats.annotation_files import guess_annotation_format, read_documents, write_documents
 from kernelfields.formats.tokens import TokenizedText
@@ -57,7 +57,7 @@ class DocumentFile(LabelFile):
         """Read texts, with or without labelled spans."""
         documents = read_documents(path, kind, **options)
         if kind == "text":
-            documents = [replace(document, tokens=get_tokens(document)) for document in documents]
+            documents = [replace(document, tokens=tokens_or_default(document)) for document in documents]
         texts = [TokenizedText(document.text, cut_tokens_at_spans(document)) for document in documents]
         words = [text.words for text in texts]
         y = [

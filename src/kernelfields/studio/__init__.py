@@ -1,5 +1,5 @@
 """A backend for Label Studio: predictions for its tasks, and fits to the annotations that it submits.
 
-``kernelfields serve MODEL --label-studio`` starts it; docs/page.md says how it is connected. It needs the extra
-``page``, Starlette and uvicorn, which are loaded when it starts.
+``kernelfields serve MODEL --label-studio`` starts it; docs/page.md explains the connection. Starlette and uvicorn
+(extra ``page``) are imported when it starts.
 """

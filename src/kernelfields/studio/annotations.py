@@ -1,14 +1,13 @@
 """Submitted annotations, stored as lines of JSON beside the model.
 
     {"project": "1"}
-    {"task": "7", "data": {...}, "annotation": "3", "result": [...]}     submitted, or submitted again
+    {"task": "7", "data": {...}, "annotation": "3", "result": [...]}     submitted or updated
     {"deleted": ["3"]}
 
-A line is on the disk before its annotation counts, so a backend that is started again has what the last one had. Of
-several annotations of one task the one that was submitted last counts. A last line without an end was never
-acknowledged, and is cut off.
+A line is written to the disk before its annotation is used, so a restarted backend has all annotations. Among several
+annotations of one task, the last submitted one counts. An incomplete last line was never acknowledged, and is removed.
 
-Fails: AnnotationsError naming the file and the line, or another project; OSError where nothing can be written.
+Raises AnnotationsError with the file and the line, or the other project; OSError if the file cannot be written.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kernelfields.page.own_files import open_own_file
 
 
 class AnnotationsError(ValueError):
-    """An unreadable file of annotations, or one of another project."""
+    """The file of annotations is unreadable or belongs to another project."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Annotation:
 
 
 class Annotations:
-    """The annotations of one project; ``path`` is their file."""
+    """The annotations of one project, stored in the file ``path``."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -88,7 +87,7 @@ class Annotations:
         self._apply(line)
 
     def claim(self, project: str) -> None:
-        """Bind the file to a project; AnnotationsError if it belongs to another."""
+        """Assign the file to a project; AnnotationsError if it belongs to another."""
         if self.project is None:
             self._append({"project": project})
         elif self.project != project:
@@ -97,17 +96,17 @@ class Annotations:
             )
 
     def add(self, own: Annotation) -> None:
-        """Store an annotation, replacing an earlier one with its id."""
+        """Store an annotation; it replaces an earlier one with the same id."""
         line = {"task": own.task, "data": own.data, "annotation": own.id, "result": own.result}
         self._append(line)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove annotations by their ids."""
+        """Delete annotations by their ids."""
         if known := [name for name in names if name in self._by_id]:
             self._append({"deleted": known})
 
     def latest(self) -> list[Annotation]:
-        """Return the latest annotation of each task."""
+        """Return the last submitted annotation of each task."""
         return list({own.task: own for own in self._by_id.values()}.values())
 
     def __len__(self) -> int:

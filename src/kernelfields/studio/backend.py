@@ -1,15 +1,15 @@
 """A model behind Label Studio: it predicts tasks, and is fitted to submitted annotations.
 
-    from=model      the model goes on from its file by ``partial_fit``, which needs a kernel
-    from=data       its settings are fitted to labelled data and the annotations together
-    from=nothing    its settings, or the usual ones if there is no file, are fitted to the annotations alone
+    beginning="model"      ``partial_fit`` of the stored model, which needs a kernel
+    beginning="data"       a fit of its settings to labelled data and the annotations together
+    beginning="nothing"    a fit of its settings, or the default ones without a file, to the annotations alone
 
-Every fit begins with the file of the model and takes all annotations, so that one that was changed or deleted counts
-as it is now, once. The fitted model is written to ``output`` as a whole, then it answers. Fits run in the background,
-one at a time; what is submitted meanwhile is in the next one.
+Every fit starts from the stored model and uses all annotations, so that changed and deleted annotations have no effect
+on later fits. The fitted model is written to ``output`` at once, and then used for predictions. Fits run in the
+background, one at a time; annotations submitted during a fit belong to the next one.
 
-Fails: ConfigurationError, TaskError and AnnotationsError in one line for what is sent. A fit that fails leaves the
-model as it was; ``problem`` has the line.
+Raises ConfigurationError, TaskError and AnnotationsError for invalid requests. A failed fit leaves the model unchanged;
+``problem`` has the message.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BEGINNINGS = ("model", "data", "nothing")
 
 
 class Backend:
-    """A model, its annotations and its fits.
+    """A model with its annotations and its fits.
 
     Parameters
     ----------
@@ -83,20 +83,20 @@ class Backend:
         self._readers: dict[str, TaskReader] = {}
         self._config: str | None = None
         if self.model is not None:
-            self._tags(self._field())  # a model that answers no tag is refused before there is a server
+            self._supported_tags(self._field())  # a model that answers no tag is refused before there is a server
 
     def _field(self) -> Any:
         return get_field(self.model).set_params(n_jobs=self.n_jobs)
 
     @property
     def version(self) -> str:
-        """The name of the present model, changed by each fit."""
+        """The name of the current model, which changes with each fit."""
         path = self.output if self.output.exists() else self.path
         if not path.exists():
             return "not fitted yet"
         return f"{self.path.stem} {hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
 
-    def _tags(self, field: Any) -> tuple[str, ...]:
+    def _supported_tags(self, field: Any) -> tuple[str, ...]:
         """Return the control tags that a field supports."""
         if isinstance(field, SequenceClassifier | KernelClassifier | MultiLabelCRF):
             return ("Choices",)
@@ -108,12 +108,12 @@ class Backend:
         )
 
     def reader(self, config: str | None) -> TaskReader:
-        """Return the reader of tasks for a labelling configuration, by default the last one."""
+        """Return the reader of tasks for a labelling configuration, by default the latest."""
         config = self._config if config is None else config
         if config is None:
             raise ConfigurationError("the request has no labelling configuration")
         if config not in self._readers:
-            tags = (*_SPANS, "Choices") if self.model is None else self._tags(self._field())
+            tags = (*_SPANS, "Choices") if self.model is None else self._supported_tags(self._field())
             control = find_control(config, tags, self.control)
             if self.model is not None:
                 _check_inputs(self._field(), control)
@@ -127,7 +127,7 @@ class Backend:
         return found
 
     def predict(self, tasks: Sequence[Mapping[str, Any]], config: str | None) -> list[dict[str, Any]]:
-        """Return a prediction for each task; an empty one before the first fit, and for empty texts."""
+        """Return a prediction for each task; it is empty before the first fit, and for empty texts."""
         reader = self.reader(config)
         items = [reader.read(_data(task), _name(task)) for task in tasks]
         found: list[dict[str, Any]] = [{"result": [], "score": 0.0} for _ in items]
@@ -141,11 +141,13 @@ class Backend:
         return [{**one, "model_version": version} for one in found]
 
     def submit(self, project: str, config: str | None, own: Sequence[Annotation]) -> None:
-        """Store annotations, and begin a fit if it is due."""
+        """Store annotations, and start a fit after ``every`` submissions."""
         with self._lock:
             reader = self.reader(config)
             for each in own:
-                reader.labels(self._labelled(), reader.read(each.data, f"task {each.task}"), each.result, _about(each))
+                reader.labels(
+                    self._fitted_field(), reader.read(each.data, f"task {each.task}"), each.result, _describe(each)
+                )
             self.annotations.claim(project)
             for each in own:
                 self.annotations.add(each)
@@ -155,36 +157,36 @@ class Backend:
             self.fit()
 
     def withdraw(self, project: str, names: Sequence[str]) -> None:
-        """Delete annotations; the next fit ignores them."""
+        """Delete annotations, so that the next fit ignores them."""
         with self._lock:
             self.annotations.claim(project)
             self.annotations.delete(names)
 
-    def _labelled(self) -> Any:
-        """Return the field whose labels annotations use; None for annotations with labels of their own."""
+    def _fitted_field(self) -> Any:
+        """Return the field of the original model, whose labels annotations use; None without a model."""
         return None if self.base is None else get_field(self.base)
 
     # ---- fits
 
     @property
     def is_fitting(self) -> bool:
-        """Whether a fit runs."""
+        """Whether a fit is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def fit(self) -> None:
-        """Begin a fit in the background; during a fit, the next one begins at its end."""
+        """Start a fit in the background, or after the running one."""
         with self._lock:
             self._waiting, self._since = True, 0
             if not self.is_fitting:
-                self._thread = threading.Thread(target=self._fit_waiting, daemon=True)
+                self._thread = threading.Thread(target=self._run_waiting_fits, daemon=True)
                 self._thread.start()
 
     def wait(self) -> None:
-        """Wait for the end of the fits."""
+        """Wait for the end of all fits."""
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
 
-    def _fit_waiting(self) -> None:
+    def _run_waiting_fits(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
@@ -198,14 +200,14 @@ class Backend:
                 self.say(f"the fit failed, and the model is as it was: {self.problem}")
 
     def _fit_model(self) -> None:
-        """Fit a copy of the model to all annotations, write it and use it."""
+        """Fit a copy of the model to all annotations, write it and use it for predictions."""
         with self._lock:
             reader, chosen = self.reader(None), self.annotations.latest()
             X, y = self._training_data(reader, chosen)
         if not X:
             raise ValueError("there are no annotations with labels yet")
-        own = self._labelled()
-        fitted = self._fitted(reader.control, reader.gather_inputs(own, X), reader.gather_labels(own, y))
+        own = self._fitted_field()
+        fitted = self._fit_estimator(reader.control, reader.gather_inputs(own, X), reader.gather_labels(own, y))
         save(fitted, self.output)
         with self._lock:
             self.model, self.problem = load(self.output), None
@@ -215,13 +217,13 @@ class Backend:
         X, y = [], []
         for own in chosen:
             item = reader.read(own.data, f"task {own.task}")
-            labels = reader.labels(self._labelled(), item, own.result, _about(own))
+            labels = reader.labels(self._fitted_field(), item, own.result, _describe(own))
             if len(reader.inputs(item)) and labels is not None:
                 X.append(reader.inputs(item))
                 y.append(labels)
         return X, y
 
-    def _fitted(self, control: Control, X: Any, y: Any) -> Any:
+    def _fit_estimator(self, control: Control, X: Any, y: Any) -> Any:
         if self.beginning == "model":
             model: Any = copy.deepcopy(self.base)
             inputs = model[:-1].transform(X) if isinstance(model, Pipeline) else X
@@ -236,7 +238,7 @@ class Backend:
             return model
         if self.data is not None:
             X, y = [*self.data[0], *X], [*self.data[1], *y]
-        model = _usual_model(control) if self.base is None else clone(self.base)
+        model = _make_default_model(control) if self.base is None else clone(self.base)
         last = model[-1] if isinstance(model, Pipeline) else model
         if isinstance(y, list) and any(label is None for own in y if isinstance(own, list) for label in own):
             seen = {label for labels in y for label in labels if label is not None}
@@ -244,8 +246,8 @@ class Backend:
         return model.fit(X, y)
 
 
-def _usual_model(control: Control) -> Any:
-    """Return the default model of a control."""
+def _make_default_model(control: Control) -> Any:
+    """Return the default model for a control."""
     if control.tag == "Choices" and control.object == "Table":
         return MultiLabelCRF(random_state=0) if control.is_multiple else KernelClassifier(random_state=0)
     if control.tag == "Choices":
@@ -279,5 +281,5 @@ def _name(task: Mapping[str, Any]) -> str:
     return f"task {task.get('id', 'without id')}"
 
 
-def _about(own: Annotation) -> str:
+def _describe(own: Annotation) -> str:
     return f"task {own.task}, annotation {own.id}"

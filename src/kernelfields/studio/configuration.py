@@ -1,15 +1,15 @@
 """Labelling configurations of Label Studio: the control tag that a model answers, and the object that it labels.
 
     <View>
-      <Labels name="label" toName="text"><Label value="PER"/></Labels>     control: what is asked
-      <Text name="text" value="$text"/>                                     object: what is shown, a key of task data
+      <Labels name="label" toName="text"><Label value="PER"/></Labels>     control: the labels to choose
+      <Text name="text" value="$text"/>                                     object: the displayed key of task data
     </View>
 
-A label is written into results by its ``alias`` where it has one. ``predicted_values`` names labels of the model, with
-commas between, that stand for it.
+A label is written into results by its ``alias``, if it has one. ``predicted_values`` lists the labels of the model,
+separated by commas, that correspond to it.
 
-Fails: ConfigurationError in one line, for what is no configuration, has no tag that fits the model, or has data that
-this machine would have to load from elsewhere.
+Raises ConfigurationError for invalid configurations, for those without a tag that suits the model, and for data that
+would have to be loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LONGEST = 1_000_000
 
 
 class ConfigurationError(ValueError):
-    """A labelling configuration that the model does not support, in one line."""
+    """The model does not support a labelling configuration."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control tag with its object.
+    """A control tag and its object.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Control:
 
     @property
     def names(self) -> dict[str, str]:
-        """Names of the model by names in results; the first of several."""
+        """The names of the model by the names in results; the first if several have the same."""
         return {shown: own for own, shown in reversed(self.labels.items())}
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Control:
 
 
 def find_control(text: object, tags: Collection[str], name: str | None = None) -> Control:
-    """Return the control of a configuration whose tag is one of ``tags``; ``name`` chooses among several."""
+    """Return the control of a configuration with a tag in ``tags``; ``name`` selects among several."""
     root = _parse(text)
     objects = {element.get("name"): element for element in root.iter() if element.get("value", "").startswith("$")}
     controls = [element for element in root.iter() if element.get("toName")]
@@ -87,11 +87,11 @@ def find_control(text: object, tags: Collection[str], name: str | None = None) -
         got = "has no object" if target is None else f"labels a <{target.tag}>"
         expected = " or ".join(f"<{tag}>" for tag in allowed)
         raise ConfigurationError(f"<{element.tag} name={element.get('name')!r}> {got}, expected {expected}")
-    return _control(element, target)
+    return _read_control(element, target)
 
 
 def _parse(text: object) -> ElementTree.Element:
-    """Return the root of a configuration."""
+    """Parse a configuration and return its root."""
     if not isinstance(text, str) or not text.strip():
         raise ConfigurationError(f"the labelling configuration must be a text of XML, got {text!r:.40}")
     if len(text) > _LONGEST:
@@ -104,8 +104,8 @@ def _parse(text: object) -> ElementTree.Element:
         raise ConfigurationError(f"the labelling configuration is no XML: {error}") from error
 
 
-def _control(element: ElementTree.Element, target: ElementTree.Element) -> Control:
-    """Return a control tag and its object."""
+def _read_control(element: ElementTree.Element, target: ElementTree.Element) -> Control:
+    """Return a control tag with its object."""
     shown = f"<{element.tag} name={element.get('name')!r}>"
     if not element.get("name"):
         raise ConfigurationError(f"a <{element.tag}> has no name")
@@ -120,7 +120,7 @@ def _control(element: ElementTree.Element, target: ElementTree.Element) -> Contr
             f'<{target.tag} name={target.get("name")!r}> has valueType="{kind}", and nothing is loaded from elsewhere: '
             f'put the data into the tasks and write valueType="{expected}"'
         )
-    labels = _labels(element, shown)
+    labels = _read_labels(element, shown)
     columns = tuple(channel.get("column", "") for channel in target.iter("Channel"))
     if target.tag == "TimeSeries" and (not columns or not all(columns)):
         raise ConfigurationError(f"<TimeSeries name={target.get('name')!r}> has no <Channel column=...>")
@@ -137,7 +137,7 @@ def _control(element: ElementTree.Element, target: ElementTree.Element) -> Contr
     )
 
 
-def _labels(element: ElementTree.Element, shown: str) -> dict[str, str]:
+def _read_labels(element: ElementTree.Element, shown: str) -> dict[str, str]:
     """Return the names of labels in results by the names of the model."""
     child = "Choice" if element.tag == "Choices" else "Label"
     labels: dict[str, str] = {}
@@ -154,8 +154,8 @@ def _labels(element: ElementTree.Element, shown: str) -> dict[str, str]:
     return labels
 
 
-def find_rest(control: Control, types: Iterable[object], *, allowed: bool) -> str | None:
-    """Return the label of positions without a region: the only type that the control lacks, if there is one.
+def find_outside_label(control: Control, types: Iterable[object], *, allowed: bool) -> str | None:
+    """Return the label of positions without a region: the only type that the control lacks, or None.
 
     Fails: ConfigurationError if there are several such labels, or one that is not ``allowed``.
     """

@@ -1,17 +1,17 @@
-"""The HTTP interface that Label Studio asks its machine learning backends by.
+"""The HTTP interface of a machine learning backend for Label Studio.
 
     GET  /health, /            {"status": "UP", "model_class": ...}
     POST /setup                {"project", "schema"} -> {"model_version"}; the configuration is checked
     POST /predict              {"tasks", "label_config"} -> {"results": [{"result", "score", "model_version"}]}
     POST /webhook              {"action", "project", "task", "annotation"}: annotations, and START_TRAINING
-    POST /train                {"annotations": [tasks with annotations]}, which older versions send
+    POST /train                {"annotations": [tasks with annotations]}, sent by older versions
     GET  /versions, POST /job_status, GET /is_training, POST /delete, GET /metrics
 
-Bodies are JSON; what is wrong with one is {"error": one line} and a status of 400. Nothing that is sent is a path or an
-address that is opened, and the access token of Label Studio is not read. Without a password the server answers
-requests that name this machine alone.
+Bodies are JSON; an invalid one gets {"error": one line} with status 400. No part of a request is used as a path or
+address, and the access token of Label Studio is not read. Without a password the server answers only requests whose
+Host header names this machine.
 
-Fails: OSError in words where the port is taken; ImportError naming the extra.
+Raises OSError if the port is in use; ImportError with the name of the extra.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PATIENCE = 2
 
 
 def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlette:
-    """Return the application; ``login`` is the name and password that requests must have."""
+    """Return the ASGI application; ``login`` is the required name and password."""
     check_installed()
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -112,7 +112,7 @@ def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlett
             backend.submit(number, config, list(_read_annotations(body)))
         elif action in _DELETED:
             given = body.get("annotations", body.get("annotation"))
-            backend.withdraw(number, [str(each["id"]) for each in _listed(given)])
+            backend.withdraw(number, [str(each["id"]) for each in _to_list(given)])
         elif action == "START_TRAINING":
             backend.reader(config)
             backend.fit()
@@ -121,8 +121,13 @@ def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlett
         return {"status": "ok", "model_version": backend.version}
 
     def train(body: dict[str, Any]) -> object:
-        tasks = _listed(body.get("annotations", body.get("tasks")))
-        own = [_annotation(task, each) for task in tasks for each in _listed(task.get("annotations")) if _counts(each)]
+        tasks = _to_list(body.get("annotations", body.get("tasks")))
+        own = [
+            _read_annotation(task, each)
+            for task in tasks
+            for each in _to_list(task.get("annotations"))
+            if _is_submitted(each)
+        ]
         backend.submit(_project_id(body.get("project")), body.get("label_config"), own)
         backend.fit()
         return {"status": "ok", "job": "fit"}
@@ -146,7 +151,7 @@ def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlett
 
 
 def _is_login(header: str, login: tuple[str, str]) -> bool:
-    """Whether an Authorization header has the name and password."""
+    """Whether an Authorization header contains the name and password."""
     kind, _, given = header.partition(" ")
     try:
         name = base64.b64decode(given, validate=True) if kind.lower() == "basic" else b""
@@ -156,14 +161,14 @@ def _is_login(header: str, login: tuple[str, str]) -> bool:
 
 
 def _project_id(given: object) -> str:
-    """Return the id of a project; some requests append its time."""
+    """Return the id of a project, without the time that some requests append."""
     if given in (None, "") or not isinstance(given, str | int):
         raise TaskError("the request does not say which project it is of")
     return str(given).partition(".")[0]
 
 
-def _listed(given: object) -> list[Mapping[str, Any]]:
-    """Return one object or several as a list."""
+def _to_list(given: object) -> list[Mapping[str, Any]]:
+    """Return a list of objects from one object or a list."""
     found: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(each, Mapping) for each in found):
         raise TaskError(f"expected objects, got {given!r:.60}")
@@ -172,18 +177,18 @@ def _listed(given: object) -> list[Mapping[str, Any]]:
 
 def _read_annotations(body: Mapping[str, Any]) -> list[Annotation]:
     """Return the annotations of an event."""
-    tasks, own = _listed(body["task"]), _listed(body["annotation"])
+    tasks, own = _to_list(body["task"]), _to_list(body["annotation"])
     if len(tasks) != len(own):
         tasks = tasks * len(own) if len(tasks) == 1 else tasks
-    return [_annotation(task, each) for task, each in zip(tasks, own, strict=True) if _counts(each)]
+    return [_read_annotation(task, each) for task, each in zip(tasks, own, strict=True) if _is_submitted(each)]
 
 
-def _counts(annotation: Mapping[str, Any]) -> bool:
-    """Whether an annotation was submitted, and not skipped."""
+def _is_submitted(annotation: Mapping[str, Any]) -> bool:
+    """Whether an annotation was submitted, not skipped."""
     return not annotation.get("was_cancelled")
 
 
-def _annotation(task: Mapping[str, Any], own: Mapping[str, Any]) -> Annotation:
+def _read_annotation(task: Mapping[str, Any], own: Mapping[str, Any]) -> Annotation:
     """Return an annotation of a task."""
     data, result = task["data"], own["result"]
     if not isinstance(data, Mapping) or not isinstance(result, list) or not all(isinstance(r, Mapping) for r in result):
@@ -220,7 +225,7 @@ class StudioServer:
         return self
 
     def stop(self) -> None:
-        """Stop the server, after the fit that runs."""
+        """Stop the server after the running fit."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()

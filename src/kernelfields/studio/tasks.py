@@ -4,15 +4,14 @@
     <TimeSeriesLabels> of <TimeSeries>  rows of numbers; regions {"start", "end", "instant", "timeserieslabels"}
     <Choices> of either, or of <Table>  the same inputs, or a row of numbers by name; {"choices": [...]}
 
-A region has the probability of its whole span as its score. The score of a prediction is that of its least sure
-position, of the choice, or of the least sure one of several labels: tasks in the order of their scores begin with what
-the model is least sure of.
+The score of a region is the probability of its span. The score of a prediction is the smallest probability of its
+positions or of several labels, or that of the choice: sorted by scores, tasks begin with the most uncertain one.
 
-Regions of a text that cut words are widened to whole words. Regions of a time series are from the time of their first
-row to that of their last; without a column of times, rows are counted. Positions outside of regions are outside of
-entities, or have the one label of the model that the configuration leaves out; if there is none, they are not known.
+Regions of a text that cut words are widened to whole words. Regions of a time series begin at the time of their
+first row and end at that of their last, or at row numbers without a column of times. Positions outside of regions are
+outside of entities, or have the one label of the model that the configuration lacks; otherwise they are unknown.
 
-Fails: TaskError in one line that names the task.
+Raises TaskError with the name of the task.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ import numpy as np
 from kernelfields.data.constraints import guess_scheme
 from kernelfields.estimators import MultiLabelCRF
 from kernelfields.estimators.answering.formats import get_answer_format
-from kernelfields.formats.annotated_texts import NO_SCHEME, OUTSIDE, Document, Labelling, get_tokens, list_labels
-from kernelfields.formats.annotation_files import fit_to_words
+from kernelfields.formats.annotated_texts import NO_SCHEME, OUTSIDE, Document, Labelling, list_labels, tokens_or_default
+from kernelfields.formats.annotation_files import round_spans_to_words
 from kernelfields.formats.annotation_json import parse_labelling
 from kernelfields.formats.tokens import tokenize
-from kernelfields.studio.configuration import ConfigurationError, Control, find_rest
+from kernelfields.studio.configuration import ConfigurationError, Control, find_outside_label
 
 
 class TaskError(ValueError):
-    """An unreadable task or annotation, in one line."""
+    """A task or annotation is unreadable."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Row:
-    """Numbers of an item by the names of their columns."""
+    """The numbers of an item by column name."""
 
     numbers: Mapping[str, float]
 
@@ -118,44 +117,44 @@ class TaskReader(ABC):
         return _READERS[self.control.object](self.control, data, name)
 
     def inputs(self, item: Item) -> Any:
-        """Return the words, rows or numbers of an item, possibly none."""
+        """Return the words, rows or numbers of an item; may be empty."""
         if isinstance(item, Document):
             return item.words
         return item.rows if isinstance(item, Recording) else item.numbers
 
     def gather_inputs(self, model: Any, X: list) -> Any:
-        """Return inputs of items as a model takes them."""
+        """Return the inputs of items as X for a model."""
         return X
 
     def gather_labels(self, model: Any, y: list) -> Any:
-        """Return labels of items as the y of a fit."""
+        """Return the labels of items as y for a fit."""
         return y
 
     @abstractmethod
     def check(self, model: Any) -> None:
-        """Raise ConfigurationError if the labels of a model do not fit the control."""
+        """Raise ConfigurationError if the control lacks labels of a model."""
 
     @abstractmethod
     def answer(self, model: Any, items: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return a prediction, its result and score, for each item; items are not empty."""
+        """Return the prediction of each nonempty item, a result and a score."""
 
     @abstractmethod
     def labels(self, model: Any, item: Any, results: Sequence[Mapping[str, Any]], name: str) -> Any:
         """Return the labels of an item in an annotation, as y; ``model`` is None before the first fit."""
 
-    def own(self, results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return the results of the control."""
+    def select_results(self, results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the results that belong to the control."""
         return [result for result in results if result.get("from_name") == self.control.name]
 
-    def result(self, value: Mapping[str, Any], number: int, score: float | None = None) -> dict[str, Any]:
-        """Return a result of Label Studio."""
+    def make_result(self, value: Mapping[str, Any], number: int, score: float | None = None) -> dict[str, Any]:
+        """Return a result of Label Studio with a value."""
         control = self.control
         about = {"id": f"kernelfields-{number}", "from_name": control.name, "to_name": control.to_name}
         about["type"] = control.tag.lower()
         return {**about, "value": value, **({} if score is None else {"score": score})}
 
     def model_label(self, shown: str, name: str) -> str:
-        """Return the label of the model for one of results."""
+        """Return the label of the model for a label in results."""
         try:
             return self.control.names[shown]
         except KeyError:
@@ -167,36 +166,36 @@ class SpanReader(TaskReader):
     """A reader of spans of words or rows."""
 
     def check(self, model: Any) -> None:
-        """Raise ConfigurationError if the labels of a model do not fit the control."""
-        self._rest(model)
+        """Raise ConfigurationError if the control lacks labels of a model."""
+        self._find_outside_label(model)
 
     def answer(self, model: Any, items: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return a prediction, its result and score, for each item; no item is empty."""
-        rest = self._rest(model)
+        """Return the prediction of each nonempty item, a result and a score."""
+        rest = self._find_outside_label(model)
         X = [self.inputs(item) for item in items]
         marginals = model.predict_marginals(X)
         found = []
         for item, entities, table in zip(items, model.predict_entities(X), marginals, strict=True):
             shown = [entity for entity in entities if str(entity.label) != rest]
             result = [
-                self.result(self._region(item, entity), number, float(entity.probability))
+                self.make_result(self._make_region(item, entity), number, float(entity.probability))
                 for number, entity in enumerate(shown, start=1)
             ]
             found.append({"result": result, "score": float(np.max(table, axis=1).min())})
         return found
 
-    def _rest(self, model: Any) -> str | None:
-        """Return the label of positions outside of regions, if it is not "O"."""
+    def _find_outside_label(self, model: Any) -> str | None:
+        """Return the label of positions outside of regions, None for "O"."""
         form: Any = get_answer_format(model)
         _, types = form.spans.rules(model.classes_, "auto")
         scheme = _scheme(model)
-        return find_rest(self.control, types, allowed=scheme == NO_SCHEME)
+        return find_outside_label(self.control, types, allowed=scheme == NO_SCHEME)
 
-    def _region(self, item: Any, entity: Any) -> dict[str, Any]:
-        """Return the value of a region."""
+    def _make_region(self, item: Any, entity: Any) -> dict[str, Any]:
+        """Return the value of a region for an entity."""
         labels = [self.control.labels[str(entity.label)]]
         if isinstance(item, Document):
-            tokens = get_tokens(item)
+            tokens = tokens_or_default(item)
             begin, end = tokens[entity.begin][0], tokens[entity.end - 1][1]
             return {"start": begin, "end": end, "text": item.text[int(begin) : int(end)], "labels": labels}
         times = item.times
@@ -205,11 +204,11 @@ class SpanReader(TaskReader):
 
     def labels(self, model: Any, item: Any, results: Sequence[Mapping[str, Any]], name: str) -> list:
         """Return a label for each position, None for unknown labels."""
-        rest = None if model is None else self._rest(model)
+        rest = None if model is None else self._find_outside_label(model)
         if isinstance(item, Document):
             return self._word_labels(model, item, results, name, rest)
         labels: list[Any] = [rest or (OUTSIDE if self._has_outside(model) else None)] * len(item.times)
-        for result in self.own(results):
+        for result in self.select_results(results):
             value = result.get("value", {})
             try:
                 begin, end = float(value["start"]), float(value["end"])
@@ -228,36 +227,36 @@ class SpanReader(TaskReader):
         self, model: Any, item: Document, results: Sequence[Mapping[str, Any]], name: str, rest: str | None
     ) -> list:
         scheme = "bio" if model is None else _scheme(model)
-        labelling = parse_labelling({"result": self.own(results)}, item.text, False, name)
+        labelling = parse_labelling({"result": self.select_results(results)}, item.text, False, name)
         spans = [replace(span, label=self.model_label(span.label, name)) for span in labelling.spans or ()]
         document = Document(item.text, item.tokens, [Labelling(spans)], scheme=scheme)
-        labels = list_labels(fit_to_words(document), name=name)
+        labels = list_labels(round_spans_to_words(document), name=name)
         outside = rest or (OUTSIDE if self._has_outside(model) else None)
         return [outside if label is None else label for label in labels]
 
 
 class ChoiceReader(TaskReader):
-    """A reader of the choice of an item."""
+    """A reader of tasks with one choice for each item."""
 
     def check(self, model: Any) -> None:
-        """Raise ConfigurationError if the labels of a model do not fit the control."""
+        """Raise ConfigurationError if the control lacks labels of a model."""
         if self.control.is_multiple:
             raise ConfigurationError(f"{self.control} allows several choices, and the model chooses one")
-        find_rest(self.control, model.classes_, allowed=False)
+        find_outside_label(self.control, model.classes_, allowed=False)
 
     def answer(self, model: Any, items: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return a prediction, its result and score, for each item; no item is empty."""
+        """Return the prediction of each nonempty item, a result and a score."""
         table = model.predict_proba(self.gather_inputs(model, [self.inputs(item) for item in items]))
         best = np.argmax(table, axis=1)
         scores = [float(row[column]) for row, column in zip(table, best, strict=True)]
         chosen = [self.control.labels[str(model.classes_[column])] for column in best]
         return [
-            {"result": [self.result({"choices": [choice]}, 1, score)], "score": score}
+            {"result": [self.make_result({"choices": [choice]}, 1, score)], "score": score}
             for choice, score in zip(chosen, scores, strict=True)
         ]
 
     def labels(self, model: Any, item: Any, results: Sequence[Mapping[str, Any]], name: str) -> Any:
-        """Return the chosen label, or None if nothing is chosen."""
+        """Return the chosen label, or None without a choice."""
         choices = self.choices(results, name)
         if choices is None:
             return None
@@ -267,7 +266,7 @@ class ChoiceReader(TaskReader):
 
     def choices(self, results: Sequence[Mapping[str, Any]], name: str) -> list[str] | None:
         """Return the choices of an annotation; None without a result of the control."""
-        own = self.own(results)
+        own = self.select_results(results)
         if not own:
             return None
         choices = own[0].get("value", {}).get("choices")
@@ -276,12 +275,12 @@ class ChoiceReader(TaskReader):
         return choices
 
     def gather_inputs(self, model: Any, X: list) -> Any:
-        """Return a table of the rows, with the columns of the model or of the first row; others unchanged."""
+        """Return rows as a table with the columns of the model or of the first row; other inputs unchanged."""
         if self.control.object != "Table":
             return X
         names = _find_columns(model, X[0])
         if wrong := next((own for own in X if own.keys() != set(names)), None):
-            raise TaskError(f"a row has the columns {_listed(wrong)}, and the model takes {_listed(names)}")
+            raise TaskError(f"a row has the columns {_to_list(wrong)}, and the model takes {_to_list(names)}")
         table = np.array([[own[name] for name in names] for own in X])
         if model is not None and not hasattr(model, "feature_names_in_"):
             return table
@@ -293,34 +292,36 @@ class ChoiceReader(TaskReader):
 
 
 class SeveralChoicesReader(ChoiceReader):
-    """A reader of several choices of an item."""
+    """A reader of tasks with several choices for each item."""
 
     def check(self, model: Any) -> None:
-        """Raise ConfigurationError if the labels of a model do not fit the control."""
+        """Raise ConfigurationError if the control lacks labels of a model."""
         if not self.control.is_multiple:
             raise ConfigurationError(
                 f'{self.control} allows one choice, and the model may choose several: write choice="multiple"'
             )
-        find_rest(self.control, model.label_names_, allowed=False)
+        find_outside_label(self.control, model.label_names_, allowed=False)
 
     def answer(self, model: Any, items: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return a prediction, its result and score, for each item; items have numbers."""
+        """Return the prediction of each item, a result and a score."""
         X = self.gather_inputs(model, [self.inputs(item) for item in items])
         names = [self.control.labels[str(name)] for name in model.label_names_]
         found = []
         for row, chosen in zip(model.predict_proba(X), model.predict(X), strict=True):
             score = float(np.maximum(row, 1.0 - row).min())
             choices = [name for name, own in zip(names, chosen, strict=True) if own]
-            found.append({"result": [self.result({"choices": choices}, 1, score)] if choices else [], "score": score})
+            found.append(
+                {"result": [self.make_result({"choices": choices}, 1, score)] if choices else [], "score": score}
+            )
         return found
 
     def labels(self, model: Any, item: Any, results: Sequence[Mapping[str, Any]], name: str) -> list[int]:
-        """Return 0 or 1 for each label of the control; an annotation without choices has none."""
+        """Return 0 or 1 for each label of the control; an annotation without choices has only zeros."""
         chosen = {self.model_label(choice, name) for choice in self.choices(results, name) or []}
         return [int(label in chosen) for label in self._names(model)]
 
     def gather_labels(self, model: Any, y: list) -> Any:
-        """Return an indicator with a column for each label, which names them before the first fit."""
+        """Return an indicator table with a column for each label, named before the first fit."""
         if model is not None and model.label_names_.dtype.kind != "U":
             return np.array(y)
         try:
@@ -335,17 +336,17 @@ class SeveralChoicesReader(ChoiceReader):
 
 
 def _find_columns(model: Any, first: Mapping[str, float]) -> list[str]:
-    """Return the names of columns in the order of a model; TaskError if a row cannot have them."""
+    """Return column names in the order of a model; TaskError if a row lacks columns."""
     if model is None:
         return list(first)
     if (names := getattr(model, "feature_names_in_", None)) is not None:
         return [str(name) for name in names]
     if len(first) != model.n_features_in_:
-        raise TaskError(f"a row has the columns {_listed(first)}, and the model takes {model.n_features_in_} columns")
+        raise TaskError(f"a row has the columns {_to_list(first)}, and the model takes {model.n_features_in_} columns")
     return list(first)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _to_list(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
@@ -356,7 +357,7 @@ def _scheme(model: Any) -> str:
 
 
 def make_reader(control: Control, model: Any = None) -> TaskReader:
-    """Return the reader of a control for the field of a model, or for the usual one of the control."""
+    """Return the reader of a control for the field of a model, or for the default field."""
     if control.tag != "Choices":
         return SpanReader(control)
     several = control.is_multiple if model is None else isinstance(model, MultiLabelCRF)

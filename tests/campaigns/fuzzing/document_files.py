@@ -26,7 +26,7 @@ from kernelfields.formats import (
     read_sequences,
     write_documents,
 )
-from kernelfields.formats.annotated_texts import get_tokens
+from kernelfields.formats.annotated_texts import tokens_or_default
 from tests.campaigns.fuzzing.damage import damaged_bytes, damaged_document, damaged_text, odd_number, spelled_out
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
 
@@ -191,7 +191,7 @@ class DocumentFiles:
         """Take words and labels, and write the documents in their own format and in another one."""
         for document in documents:
             if document.duration is None:
-                get_tokens(document)
+                tokens_or_default(document)
                 list_labels(document)
             elif not np.isfinite(document.duration).all():
                 raise Unsound(f"a time line of {document.duration} seconds")
