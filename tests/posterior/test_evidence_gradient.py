@@ -10,7 +10,7 @@ from kernelfields.inference import FamilySpec
 from kernelfields.kernels import RBF, Columns, Matern, Polynomial
 from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
-    KnownMode,
+    StoredMode,
     _transfer_coefficients,
     evidence_gradient,
     list_kernel_parameters,
@@ -147,7 +147,7 @@ def test_large_fields_estimate_the_gradient_by_probes():
     def by_probes(count):
         roots, signs = laplace.signed_roots(np.random.default_rng(0), all_up_to=0, probes=count)
         designs = problem.make_designs(logs)
-        return evidence_gradient(laplace, roots, signs, designs, problem.parameters, logs, problem._inputs_of)
+        return evidence_gradient(laplace, roots, signs, designs, problem.parameters, logs, problem._find_inputs)
 
     # As many orthogonal probes as there are coefficients are exact; half of them come close.
     size = laplace.posterior.size
@@ -169,7 +169,7 @@ def test_a_mode_is_carried_to_other_pivots():
         EXACT_MODE,
     )
     alone = other.laplace(logs).evidence.value
-    other.restart_search(KnownMode(problem.designs, known.posterior.blocks.expand(known.mode), known.curvature))
+    other.restart_search(StoredMode(problem.designs, known.posterior.blocks.expand(known.mode), known.curvature))
     assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
     assert [design.term.subspace.rank for design in other.designs] == [6, 1]
     # The function to begin with has the values of the old one at the pivots that are left.

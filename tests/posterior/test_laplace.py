@@ -108,7 +108,7 @@ def test_the_rise_of_draws_is_one_near_a_gaussian_and_large_where_the_posterior_
         expected = sum(posterior.make_point(theta).value - found.point.value for theta in draws) / sum(
             0.5 * np.square(np.linalg.solve(found.root.T, theta - found.mode)).sum() for theta in draws
         )
-        rises.append(found.rise(draws))
+        rises.append(found.relative_rise(draws))
         assert rises[-1] == pytest.approx(expected, rel=1e-8)
     assert rises[0] == pytest.approx(1.0, abs=0.05)
     assert rises[1] > 1.1

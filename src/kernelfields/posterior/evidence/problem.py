@@ -10,13 +10,12 @@ the parameter is computed once (implicit differentiation, backward): with T = (1
     d log E / d log p   = <dZ_c / d log p, G_c>
     G_c = -dT/dZ_c + residual A (w - v)^T + (Cov Z w - dT/d potentials) A v^T         residual = marginals - labels
 
-Parameters are prior variances and positive numbers of kernels, by clique set. A kernel changes with its pivots B kept:
-the new subspace is spanned by k_new(b, .), with K_BB = R R^T factored anew, so that features are smooth in the
-parameters; O(n r (d + r)). dZ is a central difference of features in steps of STEP of log p: two kernel matrices for
-each kernel parameter, nothing else. A point costs the features of its kernels, a mode found from the
-one before, a Hessian and its factor; the gradient costs about two Hessians more, however many parameters there are.
-With probes the traces are estimates. Fails: LinAlgError where pivots are no longer independent or the Hessian is
-not finite.
+Parameters are prior variances and positive numbers of kernels, by clique set. The pivots B of a kernel are fixed: the
+subspace is spanned by k_new(b, .), and K_BB = R R^T is factored again, so that features are smooth in the parameters;
+O(n r (d + r)). dZ is a central difference with the step STEP in log p: two kernel matrices for each kernel parameter.
+A point costs the features of its kernels, a search for the mode from the previous one, a Hessian and its factor; the
+gradient costs about two more Hessians, whatever the number of parameters. With probes the traces are estimates. Raises
+LinAlgError if pivots become dependent or the Hessian is not finite.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True)
 class FieldParameter:
-    """One number: ``name`` is "prior_variance" or a parameter of the kernel of term number ``index``."""
+    """A number to optimize: the prior variance, or a kernel parameter, of the term with number ``index``."""
 
     index: int
     term_name: str
@@ -73,14 +72,14 @@ class FieldParameter:
 
 
 def list_prior_variances(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
-    """Return the prior variance of every term."""
+    """List the prior variances of all terms as parameters."""
     return [
         FieldParameter(index, design.name, VARIANCE, design.term.prior_variance) for index, design in enumerate(designs)
     ]
 
 
 def list_kernel_parameters(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
-    """Return the positive parameters of the kernels of all terms, except whole numbers."""
+    """List the positive parameters of the kernels of all terms, except integers."""
     widths = []
     for index, design in enumerate(designs):
         if design.term.clique.kernel is None:
@@ -96,7 +95,7 @@ def list_kernel_parameters(designs: Sequence[LocalDesign]) -> list[FieldParamete
 def with_clique_parameters(
     designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter], values: Sequence[float]
 ) -> list[tuple[str, CliqueSet]]:
-    """Replace prior variances and kernel parameters in the clique sets of designs; return the named sets."""
+    """Return the named clique sets of designs with other prior variances and kernel parameters."""
     changed = []
     for index, design in enumerate(designs):
         clique = design.term.clique
@@ -119,12 +118,12 @@ def with_parameters(
     values: Sequence[float],
     sample: LocalSample,
 ) -> list[LocalDesign]:
-    """Replace prior variances and kernel parameters of designs; features are shared if the kernel does not change."""
+    """Return designs with other prior variances and kernel parameters; features of unchanged kernels are shared."""
     moved = []
     for design, (_, clique) in zip(designs, with_clique_parameters(designs, parameters, values), strict=True):
         term = design.term.with_clique(clique)
         if clique.kernel is not None and clique.kernel != term.subspace.kernel:
-            moved.append(sample.design(replace(term, subspace=_subspace_of(term.subspace, clique.kernel))))
+            moved.append(sample.design(replace(term, subspace=_change_kernel(term.subspace, clique.kernel))))
         else:
             # A panel belongs to the old kernel; nothing grows from here on.
             moved.append(replace(design, term=term, panel=None))
@@ -132,7 +131,7 @@ def with_parameters(
 
 
 def truncate_design(design: LocalDesign, rank: int) -> LocalDesign:
-    """Return a design with its first ``rank`` pivots, unchanged if it has fewer."""
+    """Return a design with its first ``rank`` pivots; unchanged if it has at most ``rank``."""
     subspace, origin = design.term.subspace, design.origin
     if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
         return design
@@ -149,14 +148,15 @@ def truncate_design(design: LocalDesign, rank: int) -> LocalDesign:
 
 
 def subspace_with_parameter(term: Term, name: str, value: float) -> Subspace:
-    """Return the subspace of the same pivots for another value of a kernel parameter, in float64."""
+    """Return the subspace of the same pivots with another value of a kernel parameter, in float64."""
     subspace = term.subspace
     if isinstance(subspace, PivotSubspace):
         subspace = replace(subspace, pivots=subspace.pivots.astype(np.float64, copy=False))
-    return _subspace_of(subspace, clone(term.subspace.kernel).set_params(**{name: value}))
+    return _change_kernel(subspace, clone(term.subspace.kernel).set_params(**{name: value}))
 
 
-def _subspace_of(subspace: Subspace, kernel: Kernel) -> Subspace:
+def _change_kernel(subspace: Subspace, kernel: Kernel) -> Subspace:
+    """Return the subspace of the same pivots with another kernel, in float64."""
     if isinstance(subspace, ExplicitSubspace):
         return ExplicitSubspace(kernel, subspace.n_coordinates)
     assert isinstance(subspace, PivotSubspace)
@@ -174,7 +174,7 @@ def evidence_gradient(
     logs: np.ndarray,
     inputs_of: Callable[[LocalDesign], Rows],
 ) -> np.ndarray:
-    """Return d log E / d log p for every parameter; ``designs`` belong to the parameters ``logs``.
+    """Compute d log E / d log p for each parameter; ``designs`` have the parameters ``logs``.
 
     The rows r_k (k, size) of ``roots`` and signs of one have sum_k sign_k r_k r_k^T = H^-1, or close to it.
     """
@@ -208,7 +208,7 @@ def evidence_gradient(
 
 
 def _feature_derivative(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Rows) -> float:
-    """Return <dZ / d log p, slopes> for features Z of a kernel and one of its parameters."""
+    """Compute <dZ / d log p, slopes> for features Z of a kernel and one of its parameters."""
     ahead, behind = (subspace_with_parameter(design.term, name, float(np.exp(log + step))) for step in (STEP, -STEP))
     total = 0.0
     for rows in row_blocks(len(slopes), slopes.shape[1]):
@@ -224,8 +224,8 @@ def _feature_derivative(design: LocalDesign, name: str, log: float, slopes: np.n
 
 
 @dataclass
-class KnownMode:
-    """A mode, and the curvature of the likelihood there or None, as a start of the next search for a mode."""
+class StoredMode:
+    """A mode and the curvature of the likelihood at it, or None, as the start of the next search for a mode."""
 
     designs: list[LocalDesign]
     coefficients: list[np.ndarray]
@@ -233,7 +233,7 @@ class KnownMode:
 
 
 class EvidenceProblem:
-    """The log evidence of designs in the logarithms of parameters; modes are found to a relative ``mode_tol``."""
+    """The log evidence of designs as a function of log parameters; modes have the relative tolerance ``mode_tol``."""
 
     def __init__(
         self,
@@ -250,22 +250,22 @@ class EvidenceProblem:
         self._search = search
         self._seed = seed
         self.mode_tol = mode_tol
-        self._known: KnownMode | None = None
+        self._known: StoredMode | None = None
         self._latest: tuple[bytes, list[LocalDesign]] | None = None
 
-    def restart_search(self, known: KnownMode) -> None:
-        """Start the search for the first mode at another mode, which may be in other subspaces."""
+    def restart_search(self, known: StoredMode) -> None:
+        """Start the next search for a mode from another mode, possibly in other subspaces."""
         self._known = known
 
     def make_designs(self, logs: np.ndarray) -> list[LocalDesign]:
-        """Return the designs for parameters; the last designs are cached."""
+        """Return the designs with given parameters; the last result is cached."""
         key = np.asarray(logs, dtype=np.float64).tobytes()
         if self._latest is None or self._latest[0] != key:
             self._latest = key, with_parameters(self.designs, self.parameters, np.exp(logs), self._sample)
         return self._latest[1]
 
     def laplace(self, logs: np.ndarray) -> Laplace:
-        """Return the Laplace approximation for parameters, from a search that starts at the last mode."""
+        """Compute the Laplace approximation at given parameters, starting from the last mode."""
         search, random, designs = self._search, np.random.default_rng(self._seed), self.make_designs(logs)
         posterior = LogPosterior(self._sample.datafit(designs))
         method = search.method
@@ -275,28 +275,30 @@ class EvidenceProblem:
             posterior,
             self._start(posterior, designs),
             method,
-            self._curvature_at_last_mode(posterior, designs),
+            self._transform_last_curvature(posterior, designs),
             self.mode_tol,
         )
         found = Laplace(point, method=method, steps=search.steps, probes=search.probes, random=random)
         if np.isfinite(found.evidence.value):
-            self._known = KnownMode(designs, posterior.blocks.expand(point.theta), found.curvature)
+            self._known = StoredMode(designs, posterior.blocks.expand(point.theta), found.curvature)
         return found
 
     def gradient(self, laplace: Laplace, logs: np.ndarray) -> np.ndarray:
-        """Return the gradient of the log evidence in the logarithms."""
+        """Compute the gradient of the log evidence with respect to the log parameters."""
         # With k probes the top moves to where the evidence is about 1 / (2 k) nats lower, however large the field.
         least = self._search.tol * max(1.0, abs(laplace.evidence.value))
         probes = int(np.clip(_PROBES_TIMES_NATS / least, *_PROBES))
         roots, signs = laplace.signed_roots(np.random.default_rng(self._seed), probes=probes)
         self._variances = signs @ np.square(roots)
-        return evidence_gradient(laplace, roots, signs, self.make_designs(logs), self.parameters, logs, self._inputs_of)
+        return evidence_gradient(
+            laplace, roots, signs, self.make_designs(logs), self.parameters, logs, self._find_inputs
+        )
 
-    def _inputs_of(self, design: LocalDesign) -> Rows:
+    def _find_inputs(self, design: LocalDesign) -> Rows:
         return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
 
-    def rough_curvature(self, laplace: Laplace) -> np.ndarray:
-        """Estimate the curvature of the evidence in each logarithm: half the effective number of coefficients.
+    def estimate_curvature(self, laplace: Laplace) -> np.ndarray:
+        """Estimate the curvature of the log evidence in each log parameter: half the effective number of coefficients.
 
         This is sum_j (1 - variance_j / prior variance_j) over the coefficients of its set, by the latest roots.
         """
@@ -310,7 +312,7 @@ class EvidenceProblem:
         )
 
     def _start(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
-        """Return the last mode in the coordinates of designs, or None if it is a poor start."""
+        """Return the last mode in the coordinates of designs, or None if another start is better."""
         if self._known is None:
             return None
         known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
@@ -323,7 +325,7 @@ class EvidenceProblem:
         at_zero = posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero)
         return carried if trial.value < at_zero else None
 
-    def _curvature_at_last_mode(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
+    def _transform_last_curvature(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
         """Return the curvature at the last mode in the coordinates of designs.
 
         Functions of the new subspaces are seen by their values at the old pivots: v_old = M v_new, J -> M^T J M.
@@ -351,7 +353,7 @@ class EvidenceProblem:
 
 
 def _transfer_coefficients(old: Subspace, coefficients: np.ndarray, new: Subspace) -> np.ndarray:
-    """Return the coefficients in a new subspace of the function with the same values at its pivots."""
+    """Return coefficients in a new subspace of the function with the same values at its pivots."""
     if not isinstance(new, PivotSubspace) or old is new:
         return coefficients
     return scipy.linalg.solve_triangular(
@@ -360,7 +362,7 @@ def _transfer_coefficients(old: Subspace, coefficients: np.ndarray, new: Subspac
 
 
 def _change_of_basis(old: Subspace, new: Subspace) -> np.ndarray | None:
-    """Return M, (old rank, new rank): coordinates of new functions by their values at the old pivots."""
+    """Return M (old rank, new rank): the values of new basis functions at old pivots, in old coordinates."""
     if not isinstance(new, PivotSubspace) or not isinstance(old, PivotSubspace) or old is new:
         return None
     return scipy.linalg.solve_triangular(old.factor, new.features(old.pivots), lower=True, check_finite=False)

@@ -1,14 +1,14 @@
 """Prior variances and kernel parameters by maximising the evidence.
 
-L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
-from restarts. Large fields are climbed with few pivots first. The first restart begins at the best point so far with
-pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is not
-finite the search steps back, and warns.
+L-BFGS-B maximizes the log evidence in the log parameters, within bounds, from the given parameters and from restarts.
+Large fields are optimized with few pivots first. The first restart begins at the best point so far, with new pivots
+for its kernels, further ones at random points. The result is the best point of all. Where the evidence is not finite,
+the line search shortens its step, and a warning follows.
 
-The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
-roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
-about Newton's, and a step that promises less than the tolerance is not made: few points are tried, as each costs a
-fit and a Hessian (problem.py).
+The second derivative with respect to the logarithm of a prior variance is about -(effective number of coefficients) /
+2, and so is, roughly, that of a kernel's width. Variables are scaled by its square root, so that the first step is
+nearly Newton's, and a step with an expected gain below the tolerance is not taken: a point costs a fit and a Hessian
+(problem.py), so few are evaluated.
 
 There is one prior variance per term. With a sum of kernels such as Columns(RBF(), 0, 5) + Columns(RBF(), 5) and a
 prior variance for each part, these are relevance weights of groups of features.
@@ -37,7 +37,7 @@ from kernelfields.posterior.evidence.problem import (
     VARIANCE,
     EvidenceProblem,
     FieldParameter,
-    KnownMode,
+    StoredMode,
     list_kernel_parameters,
     list_prior_variances,
     truncate_design,
@@ -54,16 +54,16 @@ _FAILURES = (np.linalg.LinAlgError, FloatingPointError, OverflowError, ValueErro
 
 
 @dataclass
-class ClimbedPoint:
-    """A point with finite evidence: logarithms of the parameters, and the mode there."""
+class EvidencePoint:
+    """Log parameters with finite evidence, and the mode at these parameters."""
 
     logs: np.ndarray
-    mode: KnownMode
+    mode: StoredMode
     evidence: Evidence
 
 
 class Climb:
-    """Climbs of one search, with the best points, the path and the failures."""
+    """The climbs of one search, with their best points, the path and the failures."""
 
     def __init__(
         self,
@@ -75,19 +75,19 @@ class Climb:
         self.search, self.bounds, self.announce, self.begin = search, bounds, announce, begin
         self.path = EvidencePath()
         #: The best points: of coarse climbs (True) and of the others (False).
-        self.tops: dict[bool, ClimbedPoint] = {}
+        self.tops: dict[bool, EvidencePoint] = {}
         self.failures: list[str] = []
 
     def run(self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False) -> None:
-        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own."""
+        """Maximize the log evidence from start number ``start``; coarse climbs have a separate best point."""
         low, high = np.array(self.bounds).T
         first = np.clip(logs, low, high)
-        value, gradient, curvature = self._visit(problem, first, start, coarse)
+        value, gradient, curvature = self._evaluate(problem, first, start, coarse)
         if not np.isfinite(value):
-            self._end("the evidence is not finite where the climb began")
+            self._record_end("the evidence is not finite where the climb began")
             return
         if self._expected_gain(first, gradient, curvature) < self._least_gain(value):
-            self._end(f"no step promised more than {self._least_gain(value):.2g} nats")
+            self._record_end(f"no step promised more than {self._least_gain(value):.2g} nats")
             return
         unit = np.sqrt(curvature)
         slope = gradient / unit
@@ -104,7 +104,7 @@ class Climb:
             if np.array_equal(variables, first * scale):
                 logs = first
             key = logs.tobytes()
-            value, gradient = known[key] if key in known else self._visit(problem, logs, start, coarse)[:2]
+            value, gradient = known[key] if key in known else self._evaluate(problem, logs, start, coarse)[:2]
             if not np.isfinite(value):
                 return (_NOWHERE - reached[0]) / height, np.zeros_like(logs)
             known[key] = value, gradient
@@ -130,18 +130,22 @@ class Climb:
             options={"maxfun": self.search.max_evaluations, "ftol": 0.0, "gtol": 0.0},
         )
         if flat[0]:
-            self._end(f"the last step gained, or the next promised, less than {self._least_gain(before[0]):.2g} nats")
+            self._record_end(
+                f"the last step gained, or the next promised, less than {self._least_gain(before[0]):.2g} nats"
+            )
         elif len(self.path.steps) - visited >= self.search.max_evaluations:
-            self._end(f"max_evaluations = {self.search.max_evaluations} points were tried: the top may be higher")
+            self._record_end(
+                f"max_evaluations = {self.search.max_evaluations} points were tried: the top may be higher"
+            )
         else:
-            self._end("no direction led further up")
+            self._record_end("no direction led further up")
 
-    def _end(self, reason: str) -> None:
-        """Record the reason of the end of a climb at its last point."""
+    def _record_end(self, reason: str) -> None:
+        """Record the reason for the end of a climb at its last point."""
         self.path.steps[-1] = replace(self.path.steps[-1], ended=reason)
 
     def _least_gain(self, value: float) -> float:
-        """Return the least gain in nats that justifies another point."""
+        """Return the smallest gain, in nats, that is worth another point."""
         return self.search.tol * max(1.0, abs(value))
 
     def _expected_gain(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
@@ -150,17 +154,17 @@ class Climb:
         held = ((logs <= low) & (gradient < 0)) | ((logs >= high) & (gradient > 0))
         return float(0.5 * np.sum(np.where(held, 0.0, np.square(gradient) / curvature)))
 
-    def _visit(
+    def _evaluate(
         self, problem: EvidenceProblem, logs: np.ndarray, start: int, coarse: bool
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return log evidence, gradient and estimated curvature, (parameters,) each; NaN after a failure."""
+        """Compute log evidence, gradient and estimated curvature, (parameters,) each; NaN after a failure."""
         value, error, gradient = np.nan, np.nan, np.full(len(logs), np.nan)
         curvature = np.ones(len(logs))
         try:
             laplace = problem.laplace(logs)
             value, error = laplace.evidence.value, laplace.evidence.standard_error
             gradient = problem.gradient(laplace, logs)
-            curvature = problem.rough_curvature(laplace)
+            curvature = problem.estimate_curvature(laplace)
             if not (np.isfinite(value) and np.isfinite(gradient).all()):
                 value = np.nan
                 self.failures.append("the evidence or its gradient is not finite")
@@ -186,15 +190,15 @@ class Climb:
         if np.isfinite(value):
             best = self.tops.get(coarse)
             if best is None or value > best.evidence.value:
-                mode = KnownMode(
+                mode = StoredMode(
                     problem.make_designs(logs), laplace.posterior.blocks.expand(laplace.mode), laplace.curvature
                 )
-                self.tops[coarse] = ClimbedPoint(np.array(logs), mode, laplace.evidence)
+                self.tops[coarse] = EvidencePoint(np.array(logs), mode, laplace.evidence)
         return value, gradient, curvature
 
     @property
-    def best(self) -> ClimbedPoint | None:
-        """The best point with all pivots."""
+    def best(self) -> EvidencePoint | None:
+        """The best point with all pivots; None without finite evidence."""
         return self.tops.get(False)
 
 
@@ -213,7 +217,7 @@ Bounds = tuple[float, float]
 
 @dataclass
 class ChosenField:
-    """The end of a search: designs with the best parameters, their mode, and the path."""
+    """The result of a search: designs with the best parameters, their mode, and the path."""
 
     designs: Sequence[Design]
     start: list[np.ndarray]
@@ -229,7 +233,7 @@ def maximise_evidence(
     random: np.random.Generator,
     announce: Callable[[str], None],
 ) -> ChosenField:
-    """Return the field of the largest evidence, with its path; ValueError without any finite evidence.
+    """Find the parameters of the largest evidence; ValueError if the evidence is nowhere finite.
 
     ``designs`` are those of the given parameters, where the search begins.
     """
@@ -250,13 +254,13 @@ def maximise_evidence(
     small = sum(design.features.size for design in local if design.features is not None) < _SMALL_FEATURES
     anew = _has_pivots(local, parameters)
 
-    def problem_on(designs: Sequence[LocalDesign], near: ClimbedPoint | None = None) -> EvidenceProblem:
+    def make_problem(designs: Sequence[LocalDesign], near: EvidencePoint | None = None) -> EvidenceProblem:
         problem = EvidenceProblem(designs, parameters, sample, search, seed)
         if near is not None:
             problem.restart_search(near.mode)
         return problem
 
-    def rebuilt(logs: np.ndarray) -> list[LocalDesign]:
+    def rebuild_designs(logs: np.ndarray) -> list[LocalDesign]:
         values = np.exp(np.clip(logs, *np.array(bounds).T)).tolist()
         return _check_designs(
             build_designs(with_clique_parameters(local, parameters, values), sample, random, announce)
@@ -264,13 +268,13 @@ def maximise_evidence(
 
     try:
         with blas_threads(1 if small else None):
-            near = _climb_coarsely(climb, problem_on, local, first)
+            near = _climb_with_few_pivots(climb, make_problem, local, first)
             logs = first if near is None else near.logs
-            climb.run(problem_on(rebuilt(logs) if near is not None and anew else local, near), logs, 0)
+            climb.run(make_problem(rebuild_designs(logs) if near is not None and anew else local, near), logs, 0)
             for number in range(1, search.restarts + 1):
                 near = climb.best if number == 1 and anew else None
                 logs = _random_start(first, random) if near is None else near.logs
-                climb.run(problem_on(rebuilt(logs), near), logs, number)
+                climb.run(make_problem(rebuild_designs(logs), near), logs, number)
     except KeyboardInterrupt:
         if climb.best is None:
             raise
@@ -291,34 +295,36 @@ def maximise_evidence(
     return ChosenField(chosen, mode.coefficients, evidence, climb.path)
 
 
-def _climb_coarsely(
+def _climb_with_few_pivots(
     climb: Climb,
-    problem_on: Callable[[Sequence[LocalDesign]], EvidenceProblem],
+    make_problem: Callable[[Sequence[LocalDesign]], EvidenceProblem],
     designs: Sequence[LocalDesign],
     first: np.ndarray,
-) -> ClimbedPoint | None:
-    """Climb with few pivots of each term; None if all terms have few pivots already."""
+) -> EvidencePoint | None:
+    """Climb with few pivots of each term; return None if every term has few pivots already."""
     ranks = [design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs]
     ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
     cut = [truncate_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]
     if all(new is old for new, old in zip(cut, designs, strict=True)):
         return None
-    climb.run(problem_on(cut), first, 0, coarse=True)
+    climb.run(make_problem(cut), first, 0, coarse=True)
     return climb.tops.get(True)
 
 
 def _random_start(first: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Draw log parameters around the first ones for a restart."""
     reach = np.log(_RESTART_FACTOR)
     return first + random.uniform(-reach, reach, size=len(first))
 
 
 def _has_pivots(designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter]) -> bool:
-    """Whether the search changes a kernel with pivots."""
+    """Whether a parameter of the search belongs to a kernel with pivots."""
     searched = {parameter.index for parameter in parameters if parameter.name != VARIANCE}
     return any(isinstance(designs[index].term.subspace, PivotSubspace) for index in searched)
 
 
 def _bounds(parameter: FieldParameter) -> Bounds:
+    """Return the bounds of the logarithm of a parameter."""
     if parameter.name == VARIANCE:
         return float(np.log(_VARIANCES[0])), float(np.log(_VARIANCES[1]))
     middle, reach = np.log(parameter.value), np.log(_KERNEL_FACTOR)
@@ -326,7 +332,7 @@ def _bounds(parameter: FieldParameter) -> Bounds:
 
 
 def _check_designs(designs: Sequence[Design]) -> list[LocalDesign]:
-    """Return designs with features in memory; ValueError for a growing basis or features elsewhere."""
+    """Return designs whose features are in memory; ValueError for a growing basis or other features."""
     found = []
     for design in designs:
         if design.panel is not None:

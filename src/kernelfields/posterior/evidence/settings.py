@@ -76,7 +76,7 @@ class EvidenceSearch(BaseEstimator):
         self.probes = probes
 
     def check(self) -> None:
-        """Raise an error if a setting cannot be used.
+        """Raise for invalid settings.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class EvidenceSearch(BaseEstimator):
 
 
 def resolve_search(optimize: object) -> EvidenceSearch:
-    """Return the search for the argument ``optimize`` of a fit."""
+    """Return the search for the parameter ``optimize`` of ``fit``."""
     if isinstance(optimize, str) and optimize == "evidence":
         return EvidenceSearch()
     if not isinstance(optimize, EvidenceSearch):
@@ -102,7 +102,7 @@ def resolve_search(optimize: object) -> EvidenceSearch:
 
 @dataclass(frozen=True)
 class EvidenceStep:
-    """One point of a search: log evidence (NaN after a failure), its gradient, parameters by name.
+    """One point of a search: log evidence (NaN after a failure), gradient and parameters by name.
 
     A coarse point is one with few pivots: its evidence is that of another field. ``ended`` is, at the
     last point of a climb, why it ended there.
@@ -121,7 +121,7 @@ class EvidenceStep:
 
 @dataclass
 class EvidencePath:
-    """All points of a search for the evidence, in order; ``str()`` describes the changes and their gains.
+    """All points of a search for the largest evidence, in order; ``str()`` describes changes and gains.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class EvidencePath:
 
     @classmethod
     def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
-        """Return the path with the described steps.
+        """Rebuild the path from its description.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class EvidencePath:
 
     @property
     def best(self) -> EvidenceStep:
-        """The point of the largest evidence, without coarse points."""
+        """The point with the largest evidence, coarse points excluded."""
         finite = [step for step in self.steps if np.isfinite(step.value) and not step.coarse]
         return max(finite, key=lambda step: step.value)
 
@@ -198,12 +198,12 @@ class EvidencePath:
 
     @property
     def seconds(self) -> float:
-        """The duration of the search in seconds, NaN for a search from a file."""
+        """The duration of the search in seconds; NaN if it was read from a file."""
         return self.steps[-1].seconds if self.steps else 0.0
 
 
 def _change(before: float, after: float) -> str:
-    """Return the values of a positive parameter before and after, and their ratio."""
+    """Describe the change of a positive parameter: values before and after, and their ratio."""
     ratio = after / before
     if abs(np.log(ratio)) < _SAME:
         return f"{before:.4g}, as it was"

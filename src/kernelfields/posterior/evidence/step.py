@@ -11,7 +11,7 @@ from kernelfields.posterior.evidence.settings import EvidencePath, resolve_searc
 
 
 class LargestEvidence(FitStep):
-    """Maximize the evidence in kernels and prior variances before the solve; ``search`` is ``optimize`` of ``fit``."""
+    """A step of a fit that maximizes the evidence in kernels and prior variances before the solve."""
 
     chooses_parameters = True
     path: EvidencePath
@@ -26,7 +26,7 @@ class LargestEvidence(FitStep):
         estimator.structure.refuse_expectations("optimize", "choose prior variances by cross-validation")
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve of the field with the largest evidence."""
+        """Return a solve that searches for the largest evidence first."""
 
         def after_search(placed: Placed) -> FittedField:
             if placed.start is not None:
@@ -45,7 +45,7 @@ class LargestEvidence(FitStep):
         return after_search
 
     def after(self, estimator: Any) -> None:
-        """Keep the path of the search."""
+        """Store the path of the search on the estimator."""
         estimator.evidence_path_ = self.path
 
 

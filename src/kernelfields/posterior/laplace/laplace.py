@@ -3,23 +3,22 @@
     theta ~ N(mode, H^-1),    H = D^-1/2 (I + B) D^-1/2,    B = D^1/2 J D^1/2
     log evidence = -P(mode) - (1/2) log det(I + B)
 
-D holds the prior variances, J is the Hessian of the negative log-likelihood. The constants of both Gaussians, the
-prior and the one at the mode, are in the evidence: it can be compared between kernels, ranks and variances.
+D is the diagonal matrix of prior variances, J the Hessian of the negative log-likelihood. The evidence contains the
+normalising constants of both Gaussians, so it can be compared between kernels, ranks and variances.
 
-*exact*: J is spelled out and factored: O(size^2) memory, O(size^3) time. It takes a Hessian product for each
-coefficient; where labels meet no others, a few products of features, as within-clique covariances are all there
-are.
+*exact*: J is computed and factored: O(size^2) memory, O(size^3) time, with a Hessian product for each coefficient.
+Without edges J is block diagonal in the cliques, and needs a few products of features only.
 *lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
-vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
-not reach keep too much of their prior variance; ``truncation`` is how much the last steps still moved a result.
-Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
-the Hessian is not finite, or so much larger than the prior precisions that rounding loses these in an exact one.
+vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. The variance in directions outside
+the Krylov space is too large; ``truncation`` is the relative change of a result over the last steps.
+Raises ValueError for terms without a prior, for an l1 penalty and for approximate inference; LinAlgError if the Hessian
+is not finite, or so much larger than the prior precisions that they are lost to rounding.
 
-The mode itself is found by Newton steps, guided by the curvature of a point nearby. Along a search the likelihood's
-curvature J of the point before is at hand, and H = D^-1 + J for the new prior variances is close to the Hessian at
-the new mode. As a preconditioner it leaves a few Hessian products for each Newton step of conjugate gradients, where
-the prior alone leaves dozens. Where products add up to what a Hessian costs, it is computed anew at the present
-point. Cost: a factor of H, O(size^3), and a pass for each product.
+The mode is found by Newton steps, preconditioned with the curvature of a nearby point: in a search the likelihood's
+curvature J of the previous point is available, and H = D^-1 + J with the new prior variances is close to the Hessian at
+the new mode. Conjugate gradients then need a few Hessian products for each Newton step, instead of dozens with the
+prior alone. When the products have cost as much as a Hessian, J is computed again at the current point. Cost: a factor
+of H, O(size^3), and a pass for each product.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Evidence:
 
 
 class Laplace:
-    """The Gaussian at the mode of a posterior; ``point`` is the mode."""
+    """A Gaussian at the mode ``point`` of a posterior."""
 
     def __init__(
         self,
@@ -122,11 +121,11 @@ class Laplace:
         if self.method == "exact":
             #: The Hessian of the likelihood at the mode.
             self.curvature: np.ndarray | None = likelihood_hessian(point)
-            self._factor = self._whitened_factor()
+            self._factor = self._factor_whitened()
             log_determinant, error = 2.0 * float(np.log(np.diag(self._factor)).sum()), 0.0
         else:
             self.curvature = None
-            log_determinant, error = self._probed_log_determinant(probes, random or np.random.default_rng(0))
+            log_determinant, error = self._estimate_log_determinant(probes, random or np.random.default_rng(0))
         self.evidence = Evidence(-point.value - 0.5 * log_determinant, 0.5 * error, log_determinant)
 
     @property
@@ -136,7 +135,7 @@ class Laplace:
 
     @cached_property
     def root(self) -> np.ndarray:
-        """A root R of the covariance, H^-1 = R^T R, (size, size), for the exact method only."""
+        """A root R of the covariance, H^-1 = R^T R, (size, size); for the exact method only."""
         if self.method != "exact":
             raise ValueError("a root of the covariance needs method='exact'; samples are there for any size")
         inverse = scipy.linalg.solve_triangular(
@@ -153,20 +152,20 @@ class Laplace:
             moved = np.empty_like(noise)
             for number, row in enumerate(noise):
                 self._announce(f"sample {number + 1} of {n_samples}, {self.steps} Lanczos steps each")
-                moved[number] = self._function(row, lambda nodes: 1.0 / np.sqrt(nodes))
+                moved[number] = self._apply_function(row, lambda nodes: 1.0 / np.sqrt(nodes))
         return self.mode + self._deviations * moved
 
     def covariance_products(self, vectors: np.ndarray) -> np.ndarray:
-        """Return H^-1 times the rows of ``vectors`` (k, size); within ``steps`` Lanczos vectors if not exact."""
+        """Compute H^-1 times the rows of ``vectors`` (k, size), exactly or with ``steps`` Lanczos vectors."""
         right = vectors * self._deviations
         if self.method == "exact":
             solved = scipy.linalg.cho_solve((self._factor, True), right.T, check_finite=False).T
         else:
-            solved = np.stack([self._function(row, lambda nodes: 1.0 / nodes) for row in right])
+            solved = np.stack([self._apply_function(row, lambda nodes: 1.0 / nodes) for row in right])
         return self._deviations * solved
 
-    def rise(self, draws: np.ndarray) -> float:
-        """Return the rise of the objective from the mode to draws (k, size), divided by the rise of the Gaussian.
+    def relative_rise(self, draws: np.ndarray) -> float:
+        """Return the rise of the objective from the mode to draws (k, size), relative to that of the Gaussian.
 
         1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
         predicts, so that draws go where it has no mass. Infinite where the objective is not finite.
@@ -182,7 +181,7 @@ class Laplace:
     def signed_roots(
         self, random: np.random.Generator, *, all_up_to: int = 400, probes: int = 100
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows r_k and signs with sum_k sign_k r_k r_k^T = H^-1; in expectation for large fields.
+        """Return rows r_k and signs s_k with sum_k s_k r_k r_k^T = H^-1; in expectation for large fields.
 
         Up to so many coefficients all roots of the covariance are used; beyond, so many probes stand for them.
         """
@@ -199,7 +198,7 @@ class Laplace:
         ).T
         return np.sqrt(size / probes) * self._deviations * rows, np.ones(probes)
 
-    def _whitened_factor(self) -> np.ndarray:
+    def _factor_whitened(self) -> np.ndarray:
         """Return the Cholesky factor of I + B; LinAlgError if rounding may exceed a pivot, which is at least 1."""
         assert self.curvature is not None
         matrix = self.curvature * self._deviations
@@ -220,18 +219,18 @@ class Laplace:
             )
         return factor
 
-    def _whitened_product(self, vector: np.ndarray) -> np.ndarray:
-        """Return (I + B) times a vector."""
+    def _multiply_whitened(self, vector: np.ndarray) -> np.ndarray:
+        """Multiply a vector by I + B."""
         return self._deviations * self.posterior.hessian_product(self.point, self._deviations * vector)[0]
 
-    def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
-        """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; store the solves."""
+    def _estimate_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
+        """Estimate log det (I + B) by stochastic Lanczos quadrature, with its standard error; store the solves."""
         size = self.posterior.size
         values = []
         for number in range(probes):
             self._announce(f"probe {number + 1} of {probes} of the determinant, {self.steps} Lanczos steps each")
             probe = random.choice([-1.0, 1.0], size=size)
-            basis, diagonal, beside = lanczos_vectors(self._whitened_product, probe, self.steps)
+            basis, diagonal, beside = lanczos_vectors(self._multiply_whitened, probe, self.steps)
             nodes, vectors = spectrum(diagonal, beside)
             values.append(size * float(np.square(vectors[0]) @ np.log(nodes)))
             solved = np.sqrt(size) * ((vectors @ (vectors[0] / nodes)) @ basis)
@@ -239,12 +238,12 @@ class Laplace:
         spread = float(np.std(values, ddof=1)) if probes > 1 else np.inf
         return float(np.mean(values)), spread / np.sqrt(probes)
 
-    def _function(self, vector: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return function(I + B) times a vector, within the Krylov space of the vector."""
+    def _apply_function(self, vector: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Apply function(I + B) to a vector within its Krylov space."""
         length = float(np.linalg.norm(vector))
         if length == 0.0:
             return np.zeros_like(vector)
-        basis, diagonal, beside = lanczos_vectors(self._whitened_product, vector, self.steps)
+        basis, diagonal, beside = lanczos_vectors(self._multiply_whitened, vector, self.steps)
         weights = first_column(diagonal, beside, function)
         short = max(1, 3 * len(diagonal) // 4)
         change = weights.copy()
@@ -280,7 +279,7 @@ def find_mode(
     curvature: np.ndarray | None = None,
     tol: float = EXACT_MODE,
 ) -> Point:
-    """Return the minimizer of an objective, to the precision of its features for exact curvature.
+    """Minimize an objective, to the precision of its features for exact curvature.
 
     ``curvature`` is a Hessian of the likelihood at a point nearby, perhaps of another kernel.
     """
@@ -303,13 +302,13 @@ def find_mode(
 
 
 def _estimate_hessian_cost(posterior: LogPosterior) -> int:
-    """Estimate the cost of a Hessian in blocks, in Hessian products."""
+    """Estimate the cost of a blockwise Hessian in Hessian products."""
     n_labels = max(design.n_labels for design in posterior.datafit.designs)
     return posterior.size * max(n_labels, _FEW_LABELS) // (_FEW_LABELS * _COEFFICIENTS_PER_PRODUCT)
 
 
 class GuidedNewton(HessianRule):
-    """Inexact Newton with exact Hessian products, preconditioned by D^-1 + J, or by D^-1 before J is computed.
+    """An inexact Newton rule with exact Hessian products, preconditioned by D^-1 + J, or D^-1 without J.
 
     With ``renews`` J is computed at the present point when products have cost as much.
     """
@@ -334,23 +333,23 @@ class GuidedNewton(HessianRule):
         self._products = 0
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return an inexact Newton direction; early systems are solved loosely."""
+        """Return an inexact Newton direction, less exact in early iterations."""
         if self._products > self._patience:
             self._set_curvature(likelihood_hessian(point))
         loosest = 0.3 if self._factor is None else 0.1
         return self.solve(point, min(loosest, max(1e-3, float(np.sqrt(relative_gap)))), self._patience)
 
     def solve(self, point: Point, tolerance: float, most: float = np.inf) -> Direction:
-        """Solve H p = -gradient to a relative residual, measured by the preconditioner.
+        """Solve H p = -gradient to a relative residual in the norm of the preconditioner.
 
         It ends early when there have been more than ``most`` products with this preconditioner.
         """
         left = min(2 * point.posterior.size, most - self._products + 1)
-        direction, steps = newton_direction(point, tolerance, left, precondition=self._preconditioned)
+        direction, steps = newton_direction(point, tolerance, left, precondition=self._precondition)
         self._products += steps
         return direction
 
-    def _preconditioned(self, vector: np.ndarray) -> np.ndarray:
+    def _precondition(self, vector: np.ndarray) -> np.ndarray:
         if self._factor is None:
             return vector / self._precision
         return scipy.linalg.cho_solve(self._factor, vector, check_finite=False)

@@ -3,17 +3,17 @@
     q_t(b) proportional to p_t(b)^(1 / T_t),    T_t = sqrt(1 + (pi / 8) v_t)
     v_t = sum_{b != a} p_t(b) Var log(p_t(a) / p_t(b)) / sum_{b != a} p_t(b),    a = argmax_b p_t(b)
 
-For two labels and a Gaussian log-odds m with variance v, the mean of the logistic function is close to its value at
-m / sqrt(1 + pi v / 8), as it is close to a probit (MacKay 1992); marginals p (n, L) of the fitted field get a
-temperature T_t at each position in this way. With more labels v is that of the most probable label against the others,
-by their weight; it stays the most probable.
+For two labels and Gaussian log-odds with mean m and variance v, the mean of the logistic function is approximately its
+value at m / sqrt(1 + pi v / 8), because it is close to a probit (MacKay 1992). This gives the temperature T_t of the
+marginals p (n, L) at each position. With more labels v_t is the mean variance between the most probable label and the
+others, weighted by their probabilities; the most probable label does not change.
 
-Variances are those of log-marginals to first order in the coefficients, so that the evidence of neighbours and its
-uncertainty are in them: derivatives along drawn deviations by central differences. Scaling node potentials instead
-would hand the decision to the transitions.
+Variances are those of log-marginals to first order in the coefficients, which includes the evidence of neighbours and
+its uncertainty: central differences along sampled deviations. (Shrunk node potentials would leave the decision to the
+transitions.)
 
-Cost: a product and two passes of inference for each draw. Labels that meet no others need no passes. Fails: ValueError
-where inference is approximate.
+Cost: a product and two passes of inference for each sample; no passes without edges. Raises ValueError for approximate
+inference.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _SMALLEST = np.finfo(np.float64).tiny
 
 
 def shrink_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
-    """Shrink the log-odds of marginals (n, L) by their variance in the posterior around the fit."""
+    """Shrink the log-odds of marginals (n, L) by their posterior variance."""
     refuse_approximate(answers.family, "uncertainty=True")
     marginals, data = answers.marginals, answers.data
     if not data.n_positions:
         return marginals
-    return probit_marginals(marginals, odds_variances(field.family(data), field, answers, samples, workers))
+    return probit_marginals(marginals, log_odds_variances(field.family(data), field, answers, samples, workers))
 
 
 @singledispatch
-def odds_variances(
+def log_odds_variances(
     family: LabelFamily, field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers
 ) -> np.ndarray:
-    """Return the variances (n, L) of the log-odds of the most probable label to the others."""
+    """Return the posterior variances (n, L) of the log-odds between the most probable label and each other."""
     marginals, data = answers.marginals, answers.data
     centre, best = field.potentials(data, family, workers), marginals.argmax(axis=1)[:, None]
 
@@ -65,15 +65,16 @@ def odds_variances(
     return variances
 
 
-@odds_variances.register
-def _of_single_labels(
+@log_odds_variances.register
+def _single_label_variances(
     family: SingleFamily, field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers
 ) -> np.ndarray:
+    """Return the variances of log-odds without edges, from features alone."""
     return label_variances(field, answers.data, samples, against=answers.marginals.argmax(axis=1))
 
 
 def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Return marginals (n, L) shrunk by the variances (n, L) of log-odds of the most probable label to others."""
+    """Shrink marginals (n, L) by given variances (n, L) of log-odds between the most probable label and others."""
     others = marginals.copy()
     np.put_along_axis(others, marginals.argmax(axis=1)[:, None], 0.0, axis=1)
     weights = others.sum(axis=1)

@@ -1,15 +1,15 @@
-"""The posterior around a fit: drawn coefficients and variances of potentials.
+"""Posterior samples of coefficients around a fit, and variances of potentials.
 
     theta       ~ N(mode, H^-1)
     Var f(x, y) = sum_k <phi(x, y), d_k>^2 + max(s (k(x, x) - ||z(x)||^2) - left_out, 0) k_y(y, y)
 
-for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
-their mean. A fit ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more
-Newton steps. The last term is for what the basis cannot express of an input, beyond the most that it leaves out of any
-training input: a low rank leaves out what the data determine.
+for deviations d_k with sum_k d_k d_k^T = H^-1, the covariance of the coefficients: rows of a root of H^-1, or centred
+samples. A fit ends within its tolerance of the mode; a few more Newton steps find the mode for the Gaussian. The last
+term is the prior variance outside of the basis at an input, minus its maximum over the training inputs: a basis of low
+rank leaves out functions that the data do determine.
 
-Cost: features of new inputs once. Warns where the Gaussian is no good description of the posterior, or Lanczos steps
-were too few for samples. Fails: ValueError with fewer than two draws.
+Cost: features of new inputs once. Warns if the posterior is not Gaussian near its mode, or if Lanczos steps were too
+few for samples. Raises ValueError for fewer than two samples.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RETIRED = "beyond_basis"
 
 @dataclass
 class LaplaceSamples:
-    """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
+    """The evidence of a fitted field, and posterior samples of its coefficients, (n_samples, r, q) for each set.
 
     ``seed`` is for scores of inputs outside the span of the basis. Where the Hessian was spelled
     out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
@@ -67,27 +67,27 @@ class LaplaceSamples:
 
     @property
     def n_samples(self) -> int:
-        """The number of draws."""
+        """Number of samples."""
         return len(self.samples[0])
 
     def deviations(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Return the deviations d_k of each set, (k, r, q), and their features, None for all.
+        """Return the deviations d_k of each set (k, r, q), and the numbers of their features, None for all.
 
         The covariance of coefficients is the sum of d_k d_k^T.
         """
         if self.root is not None and self.seen is not None:
             return list(zip(self.root, self.seen, strict=True))
-        return [(moved, None) for moved in self.spread()]
+        return [(moved, None) for moved in self.scaled_samples()]
 
-    def spread(self) -> list[np.ndarray]:
-        """Return the centred samples of each set, (n_samples, r, q), scaled so that their squares sum to variances."""
+    def scaled_samples(self) -> list[np.ndarray]:
+        """Return the centred samples of each set (n_samples, r, q), scaled so that sums of squares are variances."""
         if self.n_samples < 2:
             raise ValueError("variances need 2 samples at least: call laplace(X, y, n_samples=50)")
         scale = 1.0 / np.sqrt(self.n_samples - 1.0)
         return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
 
     def outside_deviation(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
-        """Return the standard deviation of the part outside the basis at new inputs, (n,); None if it is zero."""
+        """Return the posterior standard deviation outside the basis at inputs, (n,); None if it is zero."""
         if (free := variances_outside_basis(term, data, features)) is None:
             return None
         return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
@@ -98,7 +98,7 @@ class LaplaceSamples:
 
     @classmethod
     def rebuild(cls, description: Mapping[str, object], terms: Sequence[Term]) -> LaplaceSamples:
-        """Return the described samples; ValueError if they do not fit the terms, or are not finite."""
+        """Rebuild samples from their description; ValueError for infinite values and other shapes."""
         evidence = record(Evidence, description["evidence"], "the evidence")
         entries = {name: value for name, value in description.items() if name != _RETIRED}
         if description.get(_RETIRED, True) is not True:
@@ -110,7 +110,7 @@ class LaplaceSamples:
         return found
 
     def _check(self, terms: Sequence[Term]) -> None:
-        """Raise ValueError unless samples and covariance fit the terms."""
+        """Raise ValueError if the shapes of samples and covariance differ from those of the terms."""
         if self.method not in ("exact", "lanczos"):
             raise ValueError(f"the posterior around the fit was found by the unknown method {self.method!r:.60}")
         if len(self.samples) != len(terms):
@@ -151,7 +151,7 @@ def draw_posterior(
     fitted_value: float | None = None,
     announce: Callable[[str], None] = lambda text: None,
 ) -> LaplaceSamples:
-    """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it.
+    """Compute the Laplace approximation of fitted terms on a labelled sample, and draw coefficients.
 
     ``fitted_value`` is that of the objective at the end of the fit; ValueError where the sample gives another one.
     """
@@ -159,16 +159,16 @@ def draw_posterior(
     posterior = LogPosterior(sample.datafit(designs))
     start = posterior.blocks.compress([term.known for term in terms])
     check_has_hessian(posterior)
-    _refuse_other_data(posterior.make_point(start).value, fitted_value)
+    _check_same_data(posterior.make_point(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")
     point = find_mode(posterior, start, method)
     found = Laplace(point, method=method, steps=steps, probes=probes, random=random, announce=announce)
     draws = found.sample(int(n_samples), random)
     truncation = found.truncation
     # Without a single coefficient (all features are zero) there is nothing to be unsure of.
-    rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
+    rise = found.relative_rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
     samples = [
-        _with_unseen(design, drawn, random)
+        _add_unseen_features(design, drawn, random)
         for design, drawn in zip(designs, _split_by_term(posterior, draws), strict=True)
     ]
     root = seen = None
@@ -178,7 +178,7 @@ def draw_posterior(
     left = [posterior.datafit.outside_span.largest(index) for index in range(len(terms))]
     left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
-    _warn_of_poor_fits(rise, truncation, steps)
+    _warn_of_poor_approximation(rise, truncation, steps)
     return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, left_out, rise)
 
 
@@ -192,15 +192,15 @@ def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
 
 
 def _occupied_features(design: Design) -> np.ndarray | None:
-    """Return the features that occur in the training inputs; None for all."""
+    """Return the numbers of features that occur in the training inputs; None for all."""
     if design.term.has_shared_coefficients:
         return None  # features that no input has share the coefficients of others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
     return None if occupied.all() else np.flatnonzero(occupied)
 
 
-def _refuse_other_data(value: float, fitted: float | None) -> None:
-    """Raise ValueError if the objective at the fit differs from its value in the fit."""
+def _check_same_data(value: float, fitted: float | None) -> None:
+    """Raise ValueError if the objective of the fitted coefficients differs from its value in the fit."""
     if fitted is not None and not abs(value - fitted) <= _OTHER_DATA * max(abs(fitted), 1.0):
         raise ValueError(
             f"laplace needs the data of the fit, labels and weights included: at the fitted coefficients the objective "
@@ -209,12 +209,12 @@ def _refuse_other_data(value: float, fitted: float | None) -> None:
 
 
 def _split_by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
-    """Split drawn coefficients (k, size) into (k, r, q) for each term."""
+    """Split coefficients (k, size) into arrays (k, r, q) for each term."""
     return [block.tables(rows) for block in posterior.blocks]
 
 
-def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return drawn coefficients (k, r, q) over all features of a term; unseen features follow the prior."""
+def _add_unseen_features(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return coefficients (k, r, q) over all features of a term; unseen features follow the prior."""
     seen = _occupied_features(design)
     if seen is None:
         return drawn
@@ -224,7 +224,8 @@ def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator)
     return every
 
 
-def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
+def _warn_of_poor_approximation(rise: float, truncation: float, steps: int) -> None:
+    """Warn if the posterior is not Gaussian near the mode, or if Lanczos steps are too few."""
     if not rise <= FARTHEST_RISE:
         warn_user(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
@@ -244,7 +245,7 @@ def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
 def potential_deviations(
     terms: Sequence[Term], data: Data, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
-    """Yield the potentials of the deviation of each draw from the mean.
+    """Yield the potentials of the deviation of each sample from the mean.
 
     Away from the pivots a function of the kernel is as free as the prior lets it be: the part of f(x) that the basis
     cannot express is drawn for each input by itself.
@@ -256,7 +257,7 @@ def potential_deviations(
         for number, (term, rows) in enumerate(zip(terms, features, strict=True))
     ]
     random = np.random.default_rng(samples.seed)
-    deviations = samples.spread()
+    deviations = samples.scaled_samples()
     for number in range(samples.n_samples):
         potentials = family.zeros()
         for term, place, rows, free, moved in zip(terms, placements, features, outside, deviations, strict=True):
@@ -291,7 +292,7 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
             else _unseen_deviation(term, csr_array(rows), seen)
         )
         if free is not None:
-            variances[place] += np.square(free)[:, None] * _shares(term, n_labels, against, place)
+            variances[place] += np.square(free)[:, None] * _prior_variance_factors(term, n_labels, against, place)
         chosen.append((term, moved, place, rows if seen is None else csr_array(rows)[:, seen]))
     for number in range(len(chosen[0][1])):
         total = np.zeros_like(variances)
@@ -305,8 +306,10 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
     return variances
 
 
-def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: slice | np.ndarray) -> np.ndarray:
-    """Return the share of labels, or of their differences to a label, in the prior variance of a term, (n or 1, L)."""
+def _prior_variance_factors(
+    term: Term, n_labels: int, against: np.ndarray | None, place: slice | np.ndarray
+) -> np.ndarray:
+    """Return the factors of label differences in the prior variance of a term, (n or 1, L)."""
     kernel = np.eye(n_labels) if term.label_factor is None else term.label_factor @ term.label_factor.T
     own = np.diag(kernel)
     return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
@@ -322,6 +325,6 @@ def variances_outside_basis(term: Term, data: Data, features: Rows | None) -> np
 
 
 def _unseen_deviation(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
-    """Return the prior standard deviation of features without training inputs, (n,)."""
+    """Return the prior standard deviation of unseen features, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
