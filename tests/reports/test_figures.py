@@ -15,7 +15,7 @@ from parsed_pages import HOSTILE, ParsedPage, solution_of, texts
 
 from kernelfields.reports import LabelledSequence, plot_convergence, plot_sequence, plot_transitions
 from kernelfields.reports.figures import (
-    decade_words,
+    format_decade,
     legend,
     note,
     panels,
@@ -176,8 +176,8 @@ def test_decades_end_at_powers_of_ten():
     low, high = picture.axes[0].get_ylim()
     assert 0.005 < low < 0.01
     assert 100 < high < 200
-    assert [decade_words(value) for value in (1e-16, 0.1, 1.0, 1e16)] == ["10⁻¹⁶", "10⁻¹", "10⁰", "10¹⁶"]
-    assert decade_words(1234.0) == "1,234"
+    assert [format_decade(value) for value in (1e-16, 0.1, 1.0, 1e16)] == ["10⁻¹⁶", "10⁻¹", "10⁰", "10¹⁶"]
+    assert format_decade(1234.0) == "1,234"
 
 
 @pytest.mark.slow

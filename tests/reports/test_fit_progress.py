@@ -17,7 +17,7 @@ from kernelfields import ChainCRF
 from kernelfields.estimators import observers
 from kernelfields.numerics.user_warnings import is_watched
 from kernelfields.reports import progress
-from kernelfields.reports.progress import FitProgress, LateLine, describe, estimate_seconds_left, in_words
+from kernelfields.reports.progress import FitProgress, LateLine, describe, estimate_seconds_left, format_duration
 from kernelfields.solvers import Iteration
 
 
@@ -89,7 +89,7 @@ def test_a_further_start_begins_to_count_anew():
     [(0.2, "1 s"), (9.0, "9 s"), (150, "2 min"), (5940, "99 min"), (9000, "2.5 h")],
 )
 def test_durations_in_words(seconds, words):
-    assert in_words(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def shown(history, *, terminal, verbose=1, **settings):

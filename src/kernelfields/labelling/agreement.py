@@ -2,10 +2,11 @@
 
     kappa = (same - chance) / (1 - chance),   chance = sum_k p_a(k) p_b(k)       Cohen 1960
 
-p_a(k) is the share of the label k among what a said, of the positions that both have labelled. Where labels write
-entities, F1 is that of the entities of one against those of the other, in sequences that both have labelled wholly.
+p_a(k) is the share of the label k among the labels of a, over the positions that both have labelled. If labels encode
+entities, F1 compares the entities of one annotator with those of the other, in sequences that both have labelled
+completely.
 
-Cost: linear in the labels, for each pair. Fails: ValueError where annotators have labelled different sequences.
+Cost: linear in the labels, for each pair. Raises ValueError if annotators have labelled different sequences.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ def agreement(y: Mapping[str, Sequence[Sequence | None]]) -> Table:
     """
     if len(y) < 2:
         raise ValueError(f"agreement is that of two annotators or more, got {len(y)}")
-    rows = [[f"{one}, {other}", *_agreed(y[one], y[other], f"{one} and {other}")] for one, other in combinations(y, 2)]
+    rows = [
+        [f"{one}, {other}", *_compare_pair(y[one], y[other], f"{one} and {other}")] for one, other in combinations(y, 2)
+    ]
     formats = {"labels": ",", "same": ".3f", "kappa": ".3f", "F1": ".3f"}
     return Table(["annotators", *formats], rows, formats=formats, optional=("F1",))
 
 
-def _agreed(one: Sequence, other: Sequence, names: str) -> tuple[int, float | None, float | None, float | None]:
+def _compare_pair(one: Sequence, other: Sequence, names: str) -> tuple[int, float | None, float | None, float | None]:
     if len(one) != len(other):
         raise ValueError(f"{names} have labelled {len(one)} and {len(other)} sequences: they must be the same")
     pairs, whole = [], []

@@ -25,18 +25,18 @@ around it:
     score(h) = (gain(h) - log alternatives(h)) / |W| - [kind(h) is not position]
     score(t) = max( score(h) for h that change t, alone(t) )
 
-By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. So little is
-left of a stretch of wrong labels, in which each supports the next, that correct labels that differ from both neighbours
-would come before it. Runs of equal labels, which last, are therefore judged without that support, given the labels more
-than ``REACH`` positions away (:func:`marginals_without_neighbours`; families other than chains take p(y~_t | x)), and
-by no more than ``MOST`` nats: a field that errs does so with confidence, and on many positions in a row. Labels of
-entities last for few positions, and are judged by marginals:
+The score is a mean over changed labels, because the gain of some alternative grows with the window even for correct
+labels. In a run of wrong labels each supports the next, so the mean gain is small, and isolated correct labels would
+have larger scores. Runs of equal labels are therefore scored without the labels of neighbours, given the labels more
+than ``REACH`` positions away (:func:`marginals_without_neighbours`; p(y~_t | x) in families other than chains), and by
+at most ``MOST`` nats, because a field can be wrong with confidence on many positions in a row. Entities have few
+positions, and are scored by marginals:
 
     runs       alone(t) = -log( exp(COST - odds_t) + exp(-MOST) )       odds_t = log((1 - p_t) / p_t)
                                                                         p_t = p(y~_t | x, y~_s for |s - t| > REACH)
     entities   alone(t) = MARGINAL odds_t - MARGINAL_COST               p_t = p(y~_t | x)
 
-The constants were chosen by errors put into sentences of CoNLL-2000, wells and simulated nights that no figure is from
+The constants were chosen on data with artificial errors that are not used in the published figures
 (experiments/label_errors.py).
 
 Arrays: rows and labels (M,) of all changed positions, offsets (H + 1,) of the hypotheses in them, rows rising within
@@ -74,7 +74,7 @@ _SMALLEST = 1e-300
 
 
 class SegmentLabels:
-    """Types (L,) of labels, and the labels of first and later positions of segments.
+    """The types (L,) of labels, and the labels of the first and of later positions of segments.
 
     ``scheme`` is None where runs of equal labels are the segments: each label is a type. Type 0 is the outside of
     entities. Labels change where a segment is cut or joined: ``opened`` (L,) at its new first position, ``closed`` at
@@ -111,7 +111,7 @@ class SegmentLabels:
             self._encoded[kind] = tuple(found)  # type: ignore[assignment]
 
     def encode(self, kind: int, length: int) -> np.ndarray | None:
-        """Return the labels of a segment of a type, (length,); None if a necessary label does not occur."""
+        """Return the labels of a segment of a type, (length,); None if a label is missing."""
         alone, first, inside, last = self._encoded.get(kind, (-1,) * 4)
         labels = np.full(length, inside)
         labels[0], labels[-1] = first, last
@@ -120,7 +120,7 @@ class SegmentLabels:
         return None if (labels < 0).any() else labels
 
     def begins(self, labels: np.ndarray) -> np.ndarray:
-        """Return a mask of the positions of one sequence that begin a segment, (T,)."""
+        """Return a mask (T,) of the positions of one sequence that begin a segment."""
         ends = np.array([0, len(labels)])
         if self._reader is None:
             return find_begins(labels, ends)
@@ -132,7 +132,7 @@ class SegmentLabels:
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Changes of given labels; see the module. ``kinds`` and ``alternatives`` (H,) count the possible others."""
+    """Hypothetical changes of given labels; ``kinds`` and ``alternatives`` (H,) count possible alternatives."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -154,12 +154,12 @@ class Hypotheses:
         return self.rows[entries], self.labels[entries]
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Return the mean of values (M,) over the changed positions of each hypothesis, (H,)."""
+        """Average values (M,) over the changed positions of each hypothesis, (H,)."""
         sums = np.add.reduceat(values, self.offsets[:-1]) if len(self) else np.zeros(0)
         return sums / self.sizes
 
-    def with_runs(self, labels: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> Hypotheses:
-        """Append hypotheses for runs of positions from ``firsts`` to before ``ends`` with other labels (N,)."""
+    def append_runs(self, labels: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> Hypotheses:
+        """Append hypotheses that change the positions from ``firsts`` to before ``ends`` to other labels (N,)."""
         sizes = ends - firsts
         rows = np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
         kinds = np.where(sizes > 1, SEGMENT, POSITION)
@@ -176,7 +176,7 @@ class _Change(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Packed labels (N,), a mask (N,) of given labels, marginals (N, L) and the best labelling (N,)."""
+    """Given labels (N,) with their mask (N,), marginals (N, L) and the best labelling (N,)."""
 
     labels: np.ndarray
     known: np.ndarray
@@ -185,12 +185,12 @@ class Given(NamedTuple):
 
 
 def propose_corrections(answers: Answers, given: Given, segments: SegmentLabels) -> Hypotheses:
-    """Propose hypotheses about given labels."""
+    """Propose hypothetical changes of given labels."""
     changes: list[_Change] = []
     ordered = isinstance(answers.data, Chains)
     for begin, end in pairwise(answers.family.offsets.tolist()):
         own = Given(*(values[begin:end] for values in given))
-        for change in _corrections_of_item(own, segments, ordered):
+        for change in _item_corrections(own, segments, ordered):
             changes.append(change._replace(rows=change.rows + begin))
     rows, labels, kinds, alternatives = zip(*changes, strict=True) if changes else ((),) * 4
     none = np.zeros(0, dtype=np.int64)
@@ -203,18 +203,18 @@ def propose_corrections(answers: Answers, given: Given, segments: SegmentLabels)
     )
 
 
-def _corrections_of_item(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_Change]:
-    """Yield the changes of the labels of one item."""
+def _item_corrections(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_Change]:
+    """Yield hypothetical changes of the labels of one item."""
     labels, known, marginals, _ = given
     likely = (marginals >= LEAST) & known[:, None]
     likely[np.arange(len(labels)), labels] = False
     for row, label in np.argwhere(likely):
         yield _Change(np.array([row]), np.array([label]), POSITION, marginals.shape[1] - 1)
     if ordered and len(labels) > 1:
-        yield from _corrections_of_segments(given, segments)
+        yield from _segment_corrections(given, segments)
 
 
-def _corrections_of_segments(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
+def _segment_corrections(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
     """Yield segments with another type, without type, moved by one position, and missing segments."""
     labels, known, marginals, best = given
     types, begins = segments.type_of[labels], segments.begins(labels)
@@ -224,7 +224,7 @@ def _corrections_of_segments(given: Given, segments: SegmentLabels) -> Iterator[
     bounds = list(zip(*(ends.tolist() for ends in segment_bounds(begins)), strict=True))
 
     def change(first: int, end: int, kind: int, what: int, joins: int = 0) -> Iterator[_Change]:
-        """Yield a segment that replaces a window; it joins the previous one (-1), the next one (1) or none."""
+        """Yield a segment in place of a window; ``join`` is -1 for the previous segment, 1 for the next, 0 for none."""
         encoded = segments.encode(kind, end - first)
         if encoded is None or not possible[first:end, kind].all():
             return
@@ -271,7 +271,7 @@ def _corrections_of_segments(given: Given, segments: SegmentLabels) -> Iterator[
 
 
 def gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return the gain in score of each hypothesis, (H,); minus infinity for forbidden labellings."""
+    """Compute the gain in log-score of each hypothesis, (H,); minus infinity for forbidden labellings."""
     family = answers.family
     items, found = family.position_items[hypotheses.rows[hypotheses.offsets[:-1]]], np.empty(len(hypotheses))
     base = answers.label_scores(labels)
@@ -292,7 +292,7 @@ def gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.nd
 
 
 def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return the gains of hypotheses about chains, as sums over changed positions and their steps."""
+    """Compute the gains of hypotheses about chains as sums over changed positions and steps."""
     family, potentials = answers.family, answers.family.with_base(answers.potentials)
     node, edge, rows, new = potentials.node, potentials.edge, hypotheses.rows, hypotheses.labels
     tied = len(edge) == 1
@@ -320,19 +320,19 @@ def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) ->
 
 
 def compute_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return the gain in score of each hypothesis, (H,)."""
+    """Compute the gain in log-score of each hypothesis, (H,)."""
     fast = type(answers.family) is ChainFamily
     return (chain_gains if fast else gains)(answers, labels, hypotheses)
 
 
 def score(hypotheses: Hypotheses, gained: np.ndarray) -> np.ndarray:
-    """Return the scores of hypotheses, (H,), for their gains (H,)."""
+    """Convert gains (H,) of hypotheses to scores (H,)."""
     per_label = (gained - np.log(hypotheses.alternatives)) / hypotheses.sizes
     return per_label - SEVERAL * (hypotheses.kinds != POSITION)
 
 
 def marginals_without_neighbours(answers: Answers, labels: np.ndarray) -> np.ndarray:
-    """Return p(y_t | x, the labels more than ``REACH`` positions away), (N, L), of chains.
+    """Compute p(y_t | x, labels more than ``REACH`` positions away), (N, L), in chains.
 
     Of other families, and where the labels far away allow none, p(y_t | x).
     """
@@ -342,17 +342,17 @@ def marginals_without_neighbours(answers: Answers, labels: np.ndarray) -> np.nda
     potentials = family.with_base(answers.potentials)
     weights = np.exp(potentials.node - potentials.node.max(axis=1, keepdims=True))
     steps = np.exp(potentials.edge - potentials.edge.max(axis=(1, 2), keepdims=True))
-    before = _messages_from_afar(weights, steps, labels, family.offsets)
+    before = _distant_messages(weights, steps, labels, family.offsets)
     # The same from the other side: the step into a position is that out of it, read backwards.
     turned = (steps if len(steps) == 1 else np.roll(steps[::-1], 1, axis=0)).transpose(0, 2, 1)
-    after = _messages_from_afar(weights[::-1], turned, labels[::-1], len(labels) - family.offsets[::-1])[::-1]
+    after = _distant_messages(weights[::-1], turned, labels[::-1], len(labels) - family.offsets[::-1])[::-1]
     found = before * weights * after
     totals = found.sum(axis=1, keepdims=True)
     return np.divide(found, totals, out=marginals.copy(), where=totals > 0)
 
 
-def _messages_from_afar(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return the messages to each position from ``REACH`` positions before, and the given label there, (N, L)."""
+def _distant_messages(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return messages (N, L) to each position from the given label ``REACH`` positions before."""
     rows, begins = np.arange(len(labels)), np.repeat(offsets[:-1], np.diff(offsets))
     stride, found = int(len(steps) > 1), np.ones_like(weights)
     fixed = rows[rows - REACH > begins]
@@ -367,7 +367,7 @@ def _messages_from_afar(weights: np.ndarray, steps: np.ndarray, labels: np.ndarr
 
 
 def independent_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np.ndarray:
-    """Return the scores of positions, (N,), from probabilities (N, L) without the labels of neighbours."""
+    """Score positions (N,) by probabilities (N, L) without the labels of neighbours."""
     given = np.clip(likely[np.arange(len(labels)), labels], _SMALLEST, 1.0)
     with np.errstate(divide="ignore"):
         odds = np.log1p(-given) - np.log(given)
@@ -375,7 +375,7 @@ def independent_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np
 
 
 def find_runs(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first positions, and the ends, of runs of two or more positive scores within an item."""
+    """Return first positions and ends of runs of two or more positive scores within an item."""
     positive = scores > 0
     begins, ends = positive.copy(), positive.copy()
     inner = np.setdiff1d(np.arange(1, len(scores)), offsets)

@@ -1,11 +1,11 @@
-"""Suspicious labels: each is judged by a field that was fitted without its item.
+"""Suspicious labels, found by fields that were fitted without the item of the label.
 
     print(find_label_errors(ChainCRF(), X, y, cv=5, tokens=words, top=20))      fields of five folds
     print(find_label_errors(fitted, X_new, y_new, cv=None))                     a field that was fitted to other items
 
-hypotheses.py has the scores. Findings do not overlap: of hypotheses that change the same label, the one counts whose
-score, summed over its labels, is the largest. Where more than half of the labels of an item are to be changed, one
-finding proposes all of them.
+hypotheses.py computes the scores. Findings do not overlap: among hypotheses that change the same label, the one with
+the largest sum of scores over its labels is selected. If more than half of the labels of an item would change, one
+finding proposes all of the changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kernelfields.numerics.containers import count_rows
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
 from kernelfields.selection.held_out import (
-    HeldOut,
+    HeldOutAnswers,
     LabelledItems,
     iterate_answers,
     refuse_items_of_fit,
@@ -135,7 +135,7 @@ def find_label_errors(
     nouns = ("sequence", "position")
     for held_out in batches:
         nouns = get_answer_format(held_out.field).headings
-        findings += _findings(held_out, scores, tokens, strange)
+        findings += _list_findings(held_out, scores, tokens, strange)
     flat = np.concatenate([np.zeros(0), *scores])
     if not (n_known := int(np.isfinite(flat).sum())):
         raise ValueError("y has no label that is known: there is nothing to check")
@@ -146,8 +146,8 @@ def find_label_errors(
 
 def _fold_answers(
     estimator: BaseEstimator, X: Any, y: Any, strange: dict[int, dict[int, Any]]
-) -> tuple[int, Iterator[HeldOut]]:
-    """Return the number of items and the answers of a fitted estimator; add unknown labels to ``strange``."""
+) -> tuple[int, Iterator[HeldOutAnswers]]:
+    """Return the number of items and the answers of a fitted estimator; unknown labels are added to ``strange``."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -170,10 +170,10 @@ def _fold_answers(
     return n_items, iterate_answers(field, X, seen, np.arange(n_items))
 
 
-def _findings(
-    held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None, strange: Mapping[int, Mapping[int, Any]]
+def _list_findings(
+    held_out: HeldOutAnswers, scores: list[np.ndarray], tokens: Tokens | None, strange: Mapping[int, Mapping[int, Any]]
 ) -> list[LabelError]:
-    """Return the findings in a batch of items, and set the scores of their positions.
+    """List the findings in a batch of items, and set the scores of its positions.
 
     ``strange`` are labels that the field never saw, by item and position.
     """
@@ -195,7 +195,9 @@ def _findings(
     for item, own in zip(items.tolist(), np.split(largest, offsets[1:-1]), strict=True):
         scores[item] = own
     chosen = [
-        number for number in _disjoint(tried, own_scores, len(labels)) if known[tried.get_change(number)[0]].all()
+        number
+        for number in _select_disjoint(tried, own_scores, len(labels))
+        if known[tried.get_change(number)[0]].all()
     ]
     words = {POSITION: "position", BOUNDARY: "boundary"}
     other = "segment" if segments.scheme is None else "entity"
@@ -220,19 +222,19 @@ def _findings(
             for number in changes:
                 rows, new = tried.get_change(number)
                 proposed[rows - first] = new
-            pair = _named(names, labels[first:last]), _named(names, proposed)
+            pair = _name_labels(names, labels[first:last]), _name_labels(names, proposed)
             largest_score = float(min(shown[changes].max(), np.finfo(np.float64).max))
             window = first - begin, last - begin
-            found.append(_row(field, int(items[place]), window, kind, pair, largest_score, tokens))
+            found.append(_make_row(field, int(items[place]), window, kind, pair, largest_score, tokens))
     for item, begin in zip(items.tolist(), offsets.tolist(), strict=False):
         for position, label in strange.get(item, {}).items():
             scores[item][position] = np.finfo(np.float64).max
-            pair, window = ((label,), _named(names, labels[[begin + position]])), (position, position + 1)
-            found.append(_row(field, item, window, "position", pair, float(scores[item][position]), tokens))
+            pair, window = ((label,), _name_labels(names, labels[[begin + position]])), (position, position + 1)
+            found.append(_make_row(field, item, window, "position", pair, float(scores[item][position]), tokens))
     return found
 
 
-def _row(
+def _make_row(
     field: LabelField,
     item: int,
     window: tuple[int, int],
@@ -241,7 +243,7 @@ def _row(
     score: float,
     tokens: Tokens | None,
 ) -> LabelError:
-    """Return the row of a finding, with the given and the proposed labels."""
+    """Make the row of a finding with the given and the proposed labels."""
     first, last = window
     if kind == get_answer_format(field).headings[0]:
         # All labels of an item: those of an instance have names, of which no single one is meant.
@@ -253,7 +255,7 @@ def _row(
     return LabelError(whole, part, end, kind, token, *labels, score)
 
 
-def _named(names: list, labels: np.ndarray) -> tuple:
+def _name_labels(names: list, labels: np.ndarray) -> tuple:
     return tuple(plain_label(names[label]) for label in labels)
 
 
@@ -264,7 +266,7 @@ def _joined(tokens: object) -> str:
 def _score_hypotheses(
     answers: Answers, given: Given, segments: SegmentLabels
 ) -> tuple[Hypotheses, np.ndarray, np.ndarray]:
-    """Return hypotheses, their scores per label, and their scores as findings.
+    """Return hypotheses, their scores by label, and their scores as findings.
 
     They are windows, of runs of equal labels also stretches of positions whose scores alone are positive, and each
     position alone.
@@ -276,7 +278,7 @@ def _score_hypotheses(
     others = likely.argmax(axis=1)
     windows = tried = propose_corrections(answers, given, segments)
     if runs and isinstance(answers.data, Chains):
-        tried = windows.with_runs(others, *find_runs(alone, answers.family.offsets))
+        tried = windows.append_runs(others, *find_runs(alone, answers.family.offsets))
     gained = compute_gains(answers, given.labels, tried)
     scores = np.full(len(tried), -np.inf)
     scores[: len(windows)] = score(windows, gained[: len(windows)])
@@ -286,12 +288,12 @@ def _score_hypotheses(
         means[np.isneginf(gained)] = -np.inf
         # A mean over many labels says more than one of them, as by its standard error.
         scores, shown = np.maximum(scores, means), np.maximum(scores, means * np.sqrt(tried.sizes))
-    single = tried.with_runs(others, rows, rows + 1)
+    single = tried.append_runs(others, rows, rows + 1)
     return single, np.concatenate([scores, alone]), np.concatenate([shown, alone])
 
 
-def _disjoint(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
-    """Select hypotheses of positive scores that change disjoint labels, the largest gains in nats first."""
+def _select_disjoint(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
+    """Select hypotheses with positive scores and disjoint positions, in descending order of gain."""
     taken, chosen = np.zeros(n_positions, dtype=bool), []
     likely = np.flatnonzero(scores > 0)
     for number in likely[np.argsort(-(scores * tried.sizes)[likely], kind="stable")].tolist():

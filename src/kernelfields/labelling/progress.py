@@ -1,12 +1,12 @@
 """Progress of labelling: the F1 on held-out items with an interval, and a forecast of labels for the next mark.
 
-    F1 = 2 right / (predicted + true)        of spans; of positions this is the share of right labels
+    F1 = 2 right / (predicted + true)        of spans; for positions it is the share of right labels
 
 The interval is a bootstrap over items. The forecast draws values of the last refits within their intervals and fits
 1 - F1 = a n^-b to each draw, n being the number of labelled items: the answer is the median of the n at which the next
 mark is reached, with the range of four fifths of the draws.
 
-Cost: O(draws x items). Fails: never; too few items or refits give None.
+Cost: O(draws x items). With too few items or refits the result is None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FARTHEST = 20.0
 
 
 class Score(NamedTuple):
-    """F1 of ``items`` items, and the ends of its 95 % interval; None with too few items."""
+    """The F1 of ``items`` items with its 95 % interval, None for too few items."""
 
     value: float
     low: float | None
@@ -32,13 +32,13 @@ class Score(NamedTuple):
     n_items: int
 
     def text(self, measure: str) -> str:
-        """Return the score in words."""
+        """Format the score with its interval."""
         told = "too few to tell" if self.low is None else f"95 % between {self.low:.2f} and {self.high:.2f}"
         return f"{measure} {self.value:.2f} on {self.n_items} set aside ({told})"
 
 
 def span_score(counts: np.ndarray) -> Score | None:
-    """Return the score from counts (S, 3) of right, predicted and true spans of each item, or None without items."""
+    """Compute the score from counts (S, 3) of right, predicted and true spans; None without items."""
     if not len(counts):
         return None
     low = high = None
@@ -54,7 +54,7 @@ def _f1(counts: np.ndarray) -> np.ndarray:
 
 
 def forecast(curve: list[dict[str, Any]]) -> dict[str, float] | None:
-    """Forecast the next mark, and the number of items for it, from refits with "items", "right", "low" and "high"."""
+    """Forecast the next goal and the number of items for it, from refits with "items", "right", "low", "high"."""
     points = [own for own in curve if own.get("low") is not None]
     n = np.array([own["items"] for own in points], dtype=np.float64)
     if len(np.unique(n)) < FEWEST_POINTS:

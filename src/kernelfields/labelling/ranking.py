@@ -3,13 +3,13 @@
     order = rank_for_labelling(crf, X_unlabelled, batch=20)
     X_next = [X_unlabelled[item] for item in order.order]
 
-With Y all labels of an item, T its positions whose label is open and H entropies in nats, all given what is known of
-the labels, the score of an item is H(Y | x) / T and that of a position t is H(y_t | x).
+The score of an item is H(Y | x) / T, that of a position H(y_t | x), where Y are all labels of an item, T is its number
+of unlabelled positions, and H are entropies in nats conditioned on the known labels.
 
-A batch of the most doubtful items is often one item many times. Batches are spread by the kernel: among the most
-doubtful ones, ``POOL`` times as many as the batch has, pivots of an incomplete Cholesky factorisation of k(x, x') are
-taken greedily, next the one of the largest score times the share of k(x, x) that those before leave unexplained. An
-item stands there with its most doubtful position. Cost: O(POOL b^2) kernel values and products for a batch of b.
+The most uncertain items are often similar to each other. For a diverse batch, the ``POOL`` times larger set of the most
+uncertain items is reduced by an incomplete Cholesky factorisation of k(x, x'): the next pivot has the largest score
+times the share of k(x, x) that the previous pivots leave unexplained. An item is represented by its most uncertain
+position. Cost: O(POOL b^2) kernel values and products for a batch of b.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ROUNDS = 32
 
 @dataclass
 class _Scored:
-    """Scores of items and positions, and the inputs that spread a batch."""
+    """Scores of items and positions, and the inputs for a diverse batch."""
 
     items: list[float] = field(default_factory=list)
     positions: list[np.ndarray] = field(default_factory=list)
@@ -113,12 +113,14 @@ def rank_for_labelling(
     term = _find_node_term(asked) if spread and batch is not None else None
     for answers in asked.answers(X, known=known):
         _score(answers, positions, term, scored)
-    places, values = _open_places(scored, positions)
+    places, values = _find_unlabelled(scored, positions)
     order = np.argsort(-values, kind="stable")
     spreads = bool(scored.inputs) and batch is not None and batch < len(order)
     if term is not None and batch is not None and spreads:
         doubtful = order[: POOL * batch]
-        order = doubtful[_spread(term.subspace.kernel, _take_inputs(scored.inputs, doubtful), values[doubtful], batch)]
+        order = doubtful[
+            _spread_batch(term.subspace.kernel, _select_inputs(scored.inputs, doubtful), values[doubtful], batch)
+        ]
     chosen: list = []
     rows: list[tuple] = []
     for index in order[:batch].tolist():
@@ -147,7 +149,7 @@ def rank_for_labelling(
 
 
 def _score(answers: Answers, positions: bool, term: Term | None, scored: _Scored) -> None:
-    """Add the scores of a batch of items, and the inputs of each, or of each position."""
+    """Append the scores of a batch of items, and the inputs of its items or positions."""
     family = answers.family
     by_position = entr(answers.marginals).sum(axis=1) if family.n_positions else np.zeros(0)
     is_open = answers.known is None or (answers.known > -np.inf).sum(axis=1) > 1
@@ -173,7 +175,7 @@ def _score(answers: Answers, positions: bool, term: Term | None, scored: _Scored
         scored.inputs.append((inputs, rows))
 
 
-def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int | None]], np.ndarray]:
+def _find_unlabelled(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int | None]], np.ndarray]:
     """Return the items, or positions, with unknown labels, and their scores."""
     if positions:
         pairs = [(item, int(part)) for item, own in enumerate(scored.is_open) for part in np.flatnonzero(own)]
@@ -183,14 +185,14 @@ def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int 
 
 
 def _find_node_term(asked: LabelField) -> Term | None:
-    """Return the first term of single labels with inputs, or None without one."""
+    """Return the first term of single labels with inputs, or None."""
     terms: Iterator[Term] = iter(asked.field_.terms) if hasattr(asked, "field_") else iter(())
     usable = (term for term in terms if term.labels_per_clique == 1 and not term.is_constant)
     return next((term for term in usable if term.placement is not None and term.clique.kernel is not None), None)
 
 
-def _take_inputs(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
-    """Return rows of the inputs of all batches by their numbers."""
+def _select_inputs(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
+    """Return numbered rows of the inputs of all batches."""
     begins = np.cumsum([0, *(len(rows) for _, rows in parts)])
     owners = np.searchsorted(begins, chosen, side="right") - 1
     blocks = [
@@ -204,8 +206,8 @@ def _half_left(before: np.ndarray) -> Callable[[int, float], bool]:
     return lambda row, left: bool(left > 0.5 * before[row])
 
 
-def _spread(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list[int]:
-    """Choose pivots among inputs by the score times the unexplained share of k(x, x)."""
+def _spread_batch(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list[int]:
+    """Choose diverse pivots among inputs, by the score times the unexplained share of k(x, x)."""
     panel = PanelCholesky(kernel, inputs, batch)
     tiny = np.finfo(np.float64).tiny
     weights = np.maximum(scores, tiny) / np.maximum(panel.diagonal, tiny)

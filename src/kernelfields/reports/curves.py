@@ -6,7 +6,7 @@
 
 Every function draws into the Axes passed as ``ax`` or into a new figure, and returns a Picture (figures.py).
 Relative gaps are clipped to [1e-16, 1e16]: 1e-16 is zero to rounding. Cost: O(points).
-Fails: ValueError naming the part that is missing or does not fit.
+Raises ValueError naming the part that is missing or does not fit.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _ROUNDING = 1e-6
 
 
 @runtime_checkable
-class Calibrated(Protocol):
-    """A Calibration of ``kernelfields.evaluation``; ``curve`` has bins of confidence."""
+class CalibrationDisplay(Protocol):
+    """The attributes of a Calibration of ``kernelfields.evaluation`` that are displayed."""
 
     curve: Any
     expected_error: Estimate
 
 
 def plot_convergence(fit: Any, ax: AxesOrNone = None) -> Picture:
-    """Plot a fit: value, lower bound and relative gap against passes over the data.
+    """Plot value, lower bound and relative gap of a fit against passes over the data.
 
     Upper panel: the value and the best lower bound on the minimum so far; for every solver, the minimum is in the band
     between them. Lower panel: the relative gap in decades, with the gap that ends the fit. The upper axis is
@@ -126,7 +126,7 @@ def _draw_band(panel: Axes, history: Sequence[Iteration]) -> None:
 
 
 def _axis_limits(values: np.ndarray, bounds: np.ndarray) -> tuple[float, float, bool]:
-    """Return the limits of an axis for values and the bounds near the last value, and whether it is logarithmic."""
+    """Return axis limits for values and the bounds near the last value, and whether the axis is logarithmic."""
     high = float(values.max())
     if not len(bounds):
         return float(values.min()), high, False
@@ -183,7 +183,7 @@ def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     1
     """
     calibration = getattr(calibration, "calibration", calibration)
-    if not isinstance(calibration, Calibrated):
+    if not isinstance(calibration, CalibrationDisplay):
         raise ValueError(f"expected the calibration of an evaluation, got {type(calibration).__name__}")
     curve, error_words = calibration.curve, f"expected calibration error {calibration.expected_error:.3f}"
     filled = curve.counts > 0
@@ -227,7 +227,7 @@ def plot_learning_curve(
     score: str = "accuracy",
     item: str = "sequence",
 ) -> Picture:
-    """Plot a score on test data against the number of training items, which doubles by equal steps.
+    """Plot a score on test data against the number of training items, on a logarithmic axis.
 
     Parameters
     ----------

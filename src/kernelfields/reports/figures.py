@@ -7,14 +7,14 @@ A :class:`Picture` holds the Axes of a drawing and a description for screen read
 they belong to a new figure in the style of reports; Axes that are passed keep their own. ``picture.figure`` is a
 matplotlib Figure, ``savefig`` writes it, a notebook shows it, and ``markup()`` is SVG for a page.
 
-That SVG is the one that matplotlib writes, with text as text and without dates. Its ids begin with a hash of its
-content, so that pictures of a page do not mix; colours of the palette become names (``var(--kf-ink)``) that follow
+The SVG is written by matplotlib, with text as text and without dates. Its ids begin with a hash of its content, so
+that they are unique on a page; colours of the palette become names (``var(--kf-ink)``) that follow
 light and dark screens.
 
-matplotlib is loaded when something is drawn, not before; its settings and its backend do not change, and pyplot
-is not used. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
-break would tear a plot apart. Here they are text. Cost: that of drawing, some tens of milliseconds.
-Fails: ImportError with the package to install; ValueError when there are not as many Axes as panels.
+matplotlib is imported when a figure is drawn; its settings and its backend do not change, and pyplot is not used.
+Labels come from data, so "$" (a formula for matplotlib), a leading "_" (hidden in a legend) and line breaks are
+escaped. Cost: that of drawing, some tens of milliseconds. Raises ImportError with the package to install; ValueError
+unless there is one Axes for each panel.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Picture:
 
     @property
     def figure(self) -> Figure:
-        """The whole figure of the Axes, also for Axes in a subfigure."""
+        """The complete figure of the Axes, also of Axes in a subfigure."""
         whole = self.axes[0].get_figure(root=True)
         assert whole is not None
         return whole
 
     def savefig(self, target: object, **options: object) -> None:
-        """Write the figure as matplotlib does: PNG, PDF, SVG by the ending of the name.
+        """Write the figure in the format of the file extension: PNG, PDF, SVG.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Picture:
         self.figure.savefig(target, **options)  # type: ignore[arg-type]
 
     def markup(self) -> Markup:
-        """Return the figure as SVG for a page with its style.
+        """Return the figure as SVG for an HTML page.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Picture:
 def panels(
     ax: AxesOrNone, description: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
 ) -> Iterator[Picture]:
-    """Draw into given Axes, or into panels of these relative heights in a new figure, its size in inches."""
+    """Return the given Axes, or panels with relative heights in a new figure of a size in inches."""
     if ax is not None:
         own: tuple[Axes, ...] = tuple(ax) if isinstance(ax, Sequence | np.ndarray) else (ax,)
         count = len(heights) * columns
@@ -195,12 +195,12 @@ def short_label(label: object) -> str:
 
 
 def set_tick_labels(axis: Axis, places: Sequence[float] | np.ndarray, labels: Sequence[object], **style: Any) -> None:
-    """Set text labels at places of an axis."""
+    """Set text labels at positions of an axis."""
     axis.set_ticks(list(places), [short_label(label) for label in labels], parse_math=False, **style)
 
 
 def note(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
-    """Write small text at a place of the data."""
+    """Write small text at data coordinates."""
     ax.text(x, y, words, **{"fontsize": _SMALL, "parse_math": False, **style})
 
 
@@ -212,7 +212,7 @@ def draw_squares(
     inset: float = 0.0,
     **style: Any,
 ) -> None:
-    """Draw unit squares whose upper left corners are at places (x, y), smaller by ``inset``."""
+    """Draw unit squares, shrunk by ``inset``, with upper left corners at (x, y)."""
     from matplotlib.collections import PolyCollection
 
     corners = np.array([(inset, inset), (1 - inset, inset), (1 - inset, 1 - inset), (inset, 1 - inset)])
@@ -220,7 +220,7 @@ def draw_squares(
 
 
 def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **style: Any) -> None:
-    """Add a legend whose labels are text, in rows above the right end of a panel."""
+    """Add a legend of texts, in rows above the right end of a panel."""
     words = [printable(label, _LONGEST_IN_LEGEND) for label in labels]
     words = [_WORD_JOINER + word if word.startswith("_") else word for word in words]
     columns = max(1, min(len(words), _LEGEND_LETTERS // (6 + max(map(len, words)))))
@@ -244,7 +244,7 @@ def set_logarithmic(ax: Axes, low: float, high: float) -> None:
     else:
         axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_minor_locator(ticker.NullLocator())
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: decade_words(value, high / low)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: format_decade(value, high / low)))
 
 
 def set_decade_limits(panel: Axes, values: Sequence[float]) -> None:
@@ -258,8 +258,8 @@ def set_decade_limits(panel: Axes, values: Sequence[float]) -> None:
     panel.set_ylim(10.0 ** (bottom - room), 10.0 ** (top + room))
 
 
-def decade_words(value: float, ratio: float = math.inf) -> str:
-    """Write a value of a logarithmic axis; powers of ten as such if the axis spans a factor of 100 or more."""
+def format_decade(value: float, ratio: float = math.inf) -> str:
+    """Format a value of a logarithmic axis, as a power of ten if the axis spans a factor of 100 or more."""
     power = round(math.log10(value)) if value > 0 else 0
     if ratio >= 100 and value > 0 and math.isclose(value, 10.0**power, rel_tol=1e-6):
         return "10" + str(power).translate(_SUPERSCRIPTS)

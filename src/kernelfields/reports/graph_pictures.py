@@ -10,11 +10,11 @@ wrong label has a frame and, in drawings with lines, a cross.
 
     stress = sum_{u < v} (|p_u - p_v| - d_uv)^2 / d_uv^2,      d_uv the number of edges between u and v
 
-More than 200 nodes are placed by springs along the edges instead (Fruchterman and Reingold, 1991), which takes less
-time. Without networkx (``pip install "kernelfields[graphs]"``) nodes stand on a circle, and the legend mentions it.
+More than 200 nodes are placed by springs along the edges instead (Fruchterman and Reingold, 1991), which is faster.
+Without networkx (``pip install "kernelfields[graphs]"``) nodes are placed on a circle, and the legend mentions it.
 
 Arrays: edges, name of a type -> (m, k) numbers of nodes, k >= 2; positions (n, 2). Cost: O(n^2) per step of the
-layout. Fails: ValueError naming the part that does not fit.
+layout. Raises ValueError naming the part that does not fit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BETWEEN_COMPONENTS = 1.5
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph(LabelledSequence):
-    """The labels of the nodes of one graph; print it, or show it in a notebook.
+    """The labels of the nodes of one graph, for printing or display in a notebook.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class LabelledGraph(LabelledSequence):
             object.__setattr__(self, "positions", places)
 
     def markup(self) -> Markup:
-        """Return the graph as a figure for a page with its style.
+        """Return the graph as a figure for an HTML page.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class LabelledGraph(LabelledSequence):
         return {"caption": values["caption"], "nodes": values["positions"], "edges": edges}
 
     def grid_shape(self) -> tuple[int, int] | None:
-        """Return the numbers of rows and columns if the edges form a grid of nodes, numbered row by row.
+        """Return the numbers of rows and columns if nodes, numbered row by row, form a grid; else None.
 
         Returns
         -------
@@ -169,12 +169,12 @@ class LabelledGraph(LabelledSequence):
         return f"{inflect(len(self), 'node')}, {inflect(sum(map(len, self.edges.values())), 'edge')}"
 
     def _colours(self, palette: Palette) -> list[tuple[str, float]]:
-        """Return the colour of each node and its opacity, by the probability of the label."""
+        """Return the colour of each node, and its opacity from the probability of its label."""
         strengths = np.round(_FAINTEST + (1 - _FAINTEST) * self.probabilities, 2).tolist()
         return [(palette[label], strength) for label, strength in zip(self.labels, strengths, strict=True)]
 
     def _draw_cells(self, palette: Palette, rows: int, columns: int) -> Picture:
-        """Draw the nodes as cells of a grid, the true labels beside the predicted labels."""
+        """Draw nodes as cells of a grid, true labels beside predicted ones."""
         shown = min(len(self), _MOST_CELLS)
         colours: dict[str, Sequence[object]] = {"predicted": self._colours(palette)}
         if self.truth is not None:
@@ -197,7 +197,7 @@ class LabelledGraph(LabelledSequence):
         return picture
 
     def _draw_graph(self, palette: Palette, places: np.ndarray) -> Picture:
-        """Draw the nodes and edges at coordinates (n, 2)."""
+        """Draw nodes at coordinates (n, 2), and edges."""
         reach = np.maximum(np.ptp(places, axis=0), 1e-9)
         room = np.array([_WIDEST - 2 * _MARGIN, _HIGHEST])
         scale = min(*(room / reach), _EDGE if self.positions is None else np.inf)
@@ -214,7 +214,7 @@ class LabelledGraph(LabelledSequence):
         return picture
 
     def _draw_edges(self, panel: Axes, places: np.ndarray) -> None:
-        """Draw a line between two nodes; join three or more nodes through their middle."""
+        """Draw a line between two nodes, or lines from three or more nodes to their centre."""
         from matplotlib.collections import LineCollection
 
         for number, members in enumerate(self.edges.values()):
@@ -246,7 +246,7 @@ class LabelledGraph(LabelledSequence):
 
 
 def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str]:
-    """Return coordinates (n, 2) of nodes about one unit apart along edges, and a hint if networkx is not installed.
+    """Return coordinates (n, 2) with unit distances along edges, and a hint if networkx is not installed.
 
     Components stand beside each other, in the order of their first nodes.
     """

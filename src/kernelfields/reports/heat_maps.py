@@ -4,14 +4,14 @@
     plot_transitions(scores, labels)
     plot_heat_map(confusions, labels, labels, row_name="truth", column_name="predicted")
 
-Cells shrink as the labels grow in number; where numbers no longer fit, a scale of the colours takes their place. Labels
-of columns are turned where they are wider than cells.
+Cells shrink as the number of labels grows; if numbers no longer fit, a colour scale replaces them. Labels of columns
+are rotated if they are wider than cells.
 
 A transition score is the logarithm of a factor, score(y | x) = ... + sum_t w(y_{t-1}, y_t): +1 makes a step e
 times as probable as a score of 0 would. Scores are relative, so compare them within the map.
 
 Arrays: matrix (r, c); scores (L, L), minus infinity for a forbidden step; forbidden (L, L) bool or None.
-Cost: O(cells). Fails: ValueError when shapes do not fit the labels or a number cannot be shown.
+Cost: O(cells). Raises ValueError when shapes do not fit the labels or a number cannot be shown.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def plot_heat_map(
     largest: float | None = None,
     form: str = ".2f",
 ) -> Picture:
-    """Plot a matrix of numbers that are not negative.
+    """Plot a matrix of nonnegative numbers.
 
     Entries that round to zero are left blank, so that the pattern shows.
 
@@ -106,7 +106,7 @@ def plot_transitions(
     *,
     most: int = MOST_LABELS,
 ) -> Picture:
-    """Plot transition scores, from row to column.
+    """Plot transition scores from row labels to column labels.
 
     Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as a
     dot.
@@ -166,7 +166,7 @@ def plot_transitions(
 def read_transitions(
     scores: ArrayLike, labels: Sequence[object], forbidden: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores (L, L), NaN for forbidden and missing steps, and a mask (L, L) of the forbidden steps."""
+    """Return scores (L, L), NaN for forbidden and missing steps, and a mask (L, L) of forbidden steps."""
     weights = np.array(scores, dtype=float)
     _check_labels(weights, labels, labels)
     ruled_out = np.isneginf(weights)
@@ -183,7 +183,7 @@ def read_transitions(
 
 
 def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
-    """Return the indices of the ``most`` labels with the largest absolute scores, in their own order."""
+    """Return the indices of the ``most`` labels with the largest absolute scores, in ascending order."""
     if len(scores) <= most:
         return np.arange(len(scores))
     sizes = np.nan_to_num(np.abs(scores))
@@ -192,7 +192,7 @@ def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
 
 
 def score_text(value: float) -> str:
-    """Write a score with its sign in at most six characters, empty if it rounds to zero."""
+    """Format a score with its sign in at most six characters; empty if it rounds to zero."""
     size = abs(value)
     if size < 0.005:
         return ""
@@ -216,7 +216,7 @@ def _draw_map(
     written: Sequence[str],
     scale: Mapping[float, str],
 ) -> Picture:
-    """Draw cells, their labels and, if numbers do not fit, the scale of colours.
+    """Draw cells and labels, with a colour scale if numbers do not fit.
 
     Parameters
     ----------
@@ -254,12 +254,12 @@ def _draw_map(
         panel.grid(False)
         panel.spines[:].set_visible(False)
         if not fits:
-            _draw_scale(panel, scale)
+            _draw_colour_scale(panel, scale)
     return picture
 
 
-def _draw_scale(panel: Axes, scale: Mapping[float, str]) -> None:
-    """Draw the scale of colours, in a few steps."""
+def _draw_colour_scale(panel: Axes, scale: Mapping[float, str]) -> None:
+    """Draw a colour scale of a few steps."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -276,5 +276,5 @@ def _draw_scale(panel: Axes, scale: Mapping[float, str]) -> None:
 
 
 def _colour(share: float) -> tuple[str, float]:
-    """Return the colour of a sign and its opacity."""
+    """Return the colour for a sign, with an opacity."""
     return LIGHT["cell" if share >= 0 else "cell-below"], min(abs(share), 1.0)

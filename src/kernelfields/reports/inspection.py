@@ -16,7 +16,7 @@ so a difference is the logarithm of how many times more probable the labelling i
 at that position alone. A rule that forbids the other labelling contributes infinity, one that forbids the labelling
 itself minus infinity; where both are forbidden the difference is NaN.
 
-Cost: that of writing the tables. Fails: ValueError when arrays do not fit the labels.
+Cost: that of writing the tables. Raises ValueError when arrays do not fit the labels.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _MEANING = (
 
 @dataclass(frozen=True)
 class SetSummary:
-    """One clique set: its kernel in words, its inputs, and its numbers of basis functions and weights."""
+    """A clique set: its kernel, its inputs, and its numbers of basis functions and weights."""
 
     name: str
     kernel: str
@@ -89,7 +89,7 @@ class SetSummary:
 
 @dataclass(frozen=True, eq=False)
 class ModelSummary(Shown):
-    """Summary of a fitted model without its training data; ``summary()`` of an estimator returns it.
+    """A summary of a fitted model without training data; ``summary()`` of an estimator returns it.
 
     Parameters
     ----------
@@ -151,19 +151,19 @@ class ModelSummary(Shown):
 
     @property
     def heading(self) -> str:
-        """Name and sizes in one line."""
+        """The name and the sizes in one line."""
         numbers = len(self.labels), self.n_features, len(self.sets), self.n_weights
         sizes = map(inflect, numbers, ("label", "input feature", "clique set", "weight"))
         return f"{self.name}: {', '.join(sizes)}"
 
     @property
     def first_labels(self) -> Sequence[object]:
-        """The labels, or the first of many labels."""
+        """The labels, or the first ones if there are many."""
         return self.labels[:_LISTED_LABELS]
 
     @property
     def more_labels(self) -> str:
-        """The number of labels besides the first."""
+        """A note on the labels that ``first_labels`` omits; empty if there are none."""
         more = len(self.labels) - _LISTED_LABELS
         return f" and {more:,} more" if more > 0 else ""
 
@@ -180,7 +180,7 @@ class ModelSummary(Shown):
 
     @property
     def sentences(self) -> list[str]:
-        """The certificates as sentences."""
+        """A sentence about each certificate."""
         known = [certificate for certificate in self.certificates if certificate.relative_gap < 1.0]
         # Explicit features span their whole RKHS: what is proved for one holds for the other.
         same = len({certificate.lower_bound for certificate in known}) == 1
@@ -188,12 +188,12 @@ class ModelSummary(Shown):
 
     @property
     def line(self) -> str:
-        """Sizes and relative gap in one line."""
+        """The sizes and the relative gap in one line."""
         near = [known.nearness for known in self.certificates[:1] if known.relative_gap < 1.0]
         return ", ".join([inflect(len(self.labels), "label"), inflect(self.n_features, "feature"), *near])
 
     def fold(self) -> str:
-        """Return the HTML of a line that unfolds to the summary, for a notebook.
+        """Return the HTML of a line that expands to the summary, for a notebook.
 
         Returns
         -------
@@ -204,13 +204,13 @@ class ModelSummary(Shown):
 
     @property
     def set_table(self) -> Table:
-        """The clique sets, one in a row."""
+        """A table with a row for each clique set."""
         rows = [tuple(vars(clique_set).values()) for clique_set in self.sets]
         return Table(tuple(_SET_FORMATS), rows, words=(0, 1, 2), formats=_SET_FORMATS)
 
     @property
     def certificate_table(self) -> Table:
-        """The certificates, one in a row."""
+        """A table with a row for each certificate."""
         rows = [
             (
                 _SCOPES.get(certificate.scope, str(certificate.scope)),
@@ -225,7 +225,7 @@ class ModelSummary(Shown):
 
     @property
     def parameter_table(self) -> Table:
-        """The parameters with other values than their defaults, one in a row."""
+        """A table with a row for each parameter that is not at its default."""
         return Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
 
     def transition_picture(self, most: int = MOST_LABELS) -> Picture | None:
@@ -257,7 +257,12 @@ class ModelSummary(Shown):
 
     def __str__(self) -> str:
         words = ", ".join(printable(label) for label in self.first_labels)
-        lines = [self.heading, f"labels: {words}{self.more_labels}", f"fit: {self.fit_words}", *self.sentences]
+        lines = [
+            self.heading,
+            f"labels: {words}{self.more_labels}",
+            f"fit: {self.fit_words}",
+            *self.sentences,
+        ]
         for name, *cells in self.set_table.shown_rows():
             pairs = zip(self.set_table.columns[1:], cells, strict=True)
             lines.append(f"{name}: " + ", ".join(f"{column} {cell}" for column, cell in pairs))
@@ -267,7 +272,7 @@ class ModelSummary(Shown):
         )
 
     def markup(self) -> Markup:
-        """Return the summary for a page in the form of a notebook.
+        """Return the summary as HTML for a page.
 
         Returns
         -------
@@ -304,7 +309,7 @@ class ModelSummary(Shown):
 
 @dataclass(frozen=True)
 class FeatureWeight(Result):
-    """The weight of a feature, None for a constant, for a label or a step between two labels."""
+    """The weight of a feature, or of a constant if ``feature`` is None, for a label or a pair of labels."""
 
     feature: str | None
     label: object
@@ -313,13 +318,13 @@ class FeatureWeight(Result):
 
     @property
     def words(self) -> str:
-        """The feature, and its step if there is one."""
+        """The feature, with its pair of labels, as text."""
         return str(self.feature) if self.previous is None else f"{self.previous} -> {self.label}, {self.feature}"
 
 
 @dataclass(frozen=True)
 class WeightList(Result):
-    """The largest positive and negative weights, sorted by size, and the number of omitted weights.
+    """The largest positive and negative weights, sorted, and the number of omitted weights.
 
     ``label`` is None for a list over all pairs of labels.
     """
@@ -332,11 +337,11 @@ class WeightList(Result):
 
     @property
     def rows(self) -> tuple[FeatureWeight, ...]:
-        """All listed weights in falling order."""
+        """The listed weights in descending order."""
         return (*self.positive, *reversed(self.negative))
 
     def table(self, caption: str, largest: float) -> Table:
-        """Return the list as a table, shaded by the share of the largest weight, with the number of omitted weights."""
+        """Return the list as a table, shaded by the share of the largest weight, with a note on omitted weights."""
         remarks = [
             f"{more:,} more {sign}"
             for more, sign in ((self.more_positive, "positive"), (self.more_negative, "negative"))
@@ -353,7 +358,7 @@ class WeightList(Result):
 
 @dataclass(frozen=True)
 class SetWeights(Result):
-    """The lists of one clique set; a set without weights per feature has a note instead."""
+    """The weight lists of a clique set, or a note if it has no weights of features."""
 
     name: str
     lists: tuple[WeightList, ...] = ()
@@ -408,7 +413,7 @@ class WeightsTable(Shown):
                 raise ValueError(f"scores of {name!r} have shape {values.shape}, but there are {n_labels} labels")
 
     def parts(self) -> Iterator[str | Table | list[Table]]:
-        """Yield notes and lists of the clique sets, labels side by side, transitions and scores per label.
+        """Yield notes and lists of the clique sets, labels side by side, and transitions.
 
         Yields
         ------
@@ -478,7 +483,7 @@ class WeightsTable(Shown):
 
 @dataclass(frozen=True)
 class Contribution(Result):
-    """One term of a difference of scores.
+    """A term of a score difference.
 
     ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
     "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "similar"
@@ -494,7 +499,7 @@ class Contribution(Result):
 
     @property
     def words(self) -> str:
-        """The name, and the value unless it is one."""
+        """The name of the term, with its value unless that is one."""
         if self.kind == "similar":
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
@@ -507,7 +512,7 @@ class Contribution(Result):
 
 @dataclass(frozen=True)
 class PositionExplanation(Result):
-    """One position: its label and the label compared with, their probabilities, and the terms of the difference.
+    """A position, its label, the alternative label, their probabilities, and terms of the score difference.
 
     ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``.
     """
@@ -525,7 +530,7 @@ class PositionExplanation(Result):
 
     @property
     def heading(self) -> str:
-        """Position, labels, probabilities and difference in one line."""
+        """Position, labels, probabilities and score difference in one line."""
         token = "" if self.token is None else f" {self.token!r}"
         sides = f"{self.label} ({self.probability:.3f}) over {self.other} ({self.other_probability:.3f})"
         return f"{self.position}{token}: {sides}, {signed(self.difference)}"
@@ -547,7 +552,7 @@ class PositionExplanation(Result):
 
 
 class _ShadedTokens(NamedTuple):
-    """The tokens of a sequence, shaded by the differences of scores."""
+    """The tokens of a sequence, shaded by score differences."""
 
     positions: tuple[PositionExplanation, ...]
 
@@ -560,7 +565,7 @@ class _ShadedTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """The reasons for labels of positions instead of others; ``explain()`` of an estimator returns it.
+    """Score terms that favour labels over alternatives; ``explain()`` of an estimator returns it.
 
     Parameters
     ----------
@@ -582,7 +587,7 @@ class Explanation(Shown):
     positions: tuple[PositionExplanation, ...]
 
     def parts(self) -> Iterator[Part | list[Table]]:
-        """Yield tokens shaded by their differences, and the terms of each position.
+        """Yield tokens shaded by score differences, and the terms of each position.
 
         Yields
         ------

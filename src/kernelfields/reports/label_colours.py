@@ -41,13 +41,13 @@ INK = "#14181d"
 
 
 def label_colours(count: int) -> list[str]:
-    """Return ``count`` background colours "#rrggbb" for dark text; the first ten differ for colour-blind readers."""
+    """Return ``count`` background colours "#rrggbb" for dark text; ten differ for colour-blind readers."""
     more = (_hex(_hue(number), 0.75) for number in range(len(LABEL_COLOURS), count))
     return [*LABEL_COLOURS[:count], *more]
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
-    """Return a hue for each label; None for "O" among labels of entities such as "B-PER" and "I-PER"."""
+    """Return the hue of each label; None for "O" among entity labels such as "B-PER" and "I-PER"."""
     names = list(dict.fromkeys(map(str, labels)))
     groups = _entity_types(names) or {name: name for name in names}
     order = list(dict.fromkeys(group for group in groups.values() if group is not None))
@@ -56,7 +56,7 @@ def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
 
 
 def label_background(hue: float | None, probability: float) -> str | None:
-    """Return the CSS of a background in this hue, stronger for a larger probability."""
+    """Return the CSS of a background with a hue, stronger for a larger probability."""
     if hue is None:
         return None
     strength = _FAINTEST + (_STRONGEST - _FAINTEST) * min(max(probability, 0.0), 1.0)
@@ -64,7 +64,7 @@ def label_background(hue: float | None, probability: float) -> str | None:
 
 
 def _entity_types(names: list[str]) -> dict[str, str | None] | None:
-    """Return the type of each label, None for "O"; None if the labels are not labels of entities."""
+    """Return the entity type of each label, None for "O"; None unless all are entity labels."""
     types: dict[str, str | None] = {}
     for name in names:
         match = _TAGGED.fullmatch(name)
@@ -81,7 +81,7 @@ def _hue(index: int) -> float:
 
 
 class Palette:
-    """Colours of the labels with a name in a picture; grey for the others.
+    """The colours of the named labels in a picture; grey for other labels.
 
     Named are labels that are chosen or probable somewhere, the most probable ones if they are many. Those of one
     entity type share a hue and differ in lightness.
@@ -106,12 +106,12 @@ class Palette:
 
     @property
     def others(self) -> str:
-        """The name of the labels in grey, empty without such labels."""
+        """The name of all grey labels in the legend; empty without any."""
         left = len(self._classes) - len(self.named)
         return f"{left:,} others" if left else ""
 
     def shares(self, marginals: np.ndarray) -> Iterator[tuple[object, str, np.ndarray]]:
-        """Yield the named labels, and the others together, with their colours and columns of marginals (T, L)."""
+        """Yield the named labels, and the grey ones as one, with colours and columns of marginals (T, L)."""
         for column in self.named:
             yield self._classes[column], self[self._classes[column]], marginals[:, column]
         if self.others:

@@ -17,7 +17,7 @@ from kernelfields.reports.tables import PlainValues, Table, json_value
 
 @dataclass(frozen=True)
 class LabelError:
-    """One finding: labels from ``position`` to before ``end``, as given and as proposed.
+    """A suspicious place: labels from ``position`` to before ``end``, given and proposed.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LabelError:
 
 @dataclass(frozen=True, eq=False)
 class LabelErrors(Shown):
-    """Suspicious labels, by decreasing score.
+    """Suspicious labels in descending order of their scores.
 
     Print it, show it in a notebook, or take ``rows``.
 
@@ -107,12 +107,12 @@ class LabelErrors(Shown):
 
     @property
     def heading(self) -> str:
-        """Numbers of findings and labels."""
+        """The numbers of findings and labels in one line."""
         unknown = f", {self.n_unknown:,} not given" if self.n_unknown else ""
         return f"{inflect(self.n_findings, 'finding')} in {inflect(self.n_known, 'label')}{unknown}"
 
     def parts(self) -> Iterator[str | Table]:
-        """Yield the table; tokens and positions only if there are any.
+        """Yield the table, without empty columns of tokens and positions.
 
         Yields
         ------
@@ -156,7 +156,7 @@ class LabelErrors(Shown):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabellingOrder(Table):
-    """List items, or positions, in the order in which to label them.
+    """An order in which to label items or positions.
 
     Parameters
     ----------

@@ -50,12 +50,12 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 
 
 def valid_text(text: object) -> str:
-    """Replace the characters that HTML and XML cannot hold."""
+    """Replace the characters that HTML and XML do not allow."""
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 
 def render(template: str, **values: object) -> Markup:
-    """Fill a template of the folder ``templates``. Values are escaped unless they are Markup."""
+    """Render a template of the folder ``templates``; values are escaped unless they are Markup."""
     return Markup(_templates().get_template(template).render(values))
 
 
@@ -73,5 +73,5 @@ def _templates() -> Environment:
 
 
 def notebook(parts: Iterable[Markup]) -> str:
-    """Return parts as one element with its own style that loads nothing, for a notebook or any page."""
+    """Return parts as one HTML element with inline style, for a notebook or any page."""
     return str(render("notebook.html", parts=parts, **SCHEMES))

@@ -15,10 +15,10 @@ from kernelfields.reports.tables import PlainValues, Result, Table, printable
 
 @runtime_checkable
 class HasMarkup(Protocol):
-    """An element of a page: a table, a picture, a display."""
+    """The interface of elements of a page: a table, a picture, a display."""
 
     def markup(self) -> Markup:
-        """Return the element for a page with its style."""
+        """Return the element as HTML for a page."""
 
 
 #: What a page shows: paragraphs of strings, Markup as it is, other objects by their ``markup()``.
@@ -26,7 +26,7 @@ Part: TypeAlias = str | HasMarkup
 
 
 class Shown(Result):
-    """Base of displays: text for a terminal, HTML for notebooks and pages, plain values and rows.
+    """Base class of displays: text for a terminal, HTML for notebooks and pages, plain values and rows.
 
     See Also
     --------
@@ -54,7 +54,7 @@ class Shown(Result):
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
-        """Keep the representation of displays that are dataclasses."""
+        """Restore the representation of displays that are dataclasses."""
         super().__init_subclass__()
         cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]
 
@@ -66,7 +66,7 @@ class Shown(Result):
         return "\n\n".join(filter(None, texts))
 
     def markup(self) -> Markup:
-        """Return the display for a page with its style.
+        """Return the display as HTML for a page.
 
         Returns
         -------
@@ -104,17 +104,17 @@ def _to_text(part: Part) -> str:
 
 
 def page(title: str, lead: str, sections: Iterable[Markup], footer: str | None = None) -> str:
-    """Return a whole HTML document, to be written as UTF-8."""
+    """Return a complete HTML document, to be written as UTF-8."""
     return str(render("page.html", title=title, lead=lead, sections=sections, footer=footer, **SCHEMES))
 
 
 def section(heading: str, *content: Part) -> Markup:
-    """Return a section; plain strings among the content become paragraphs."""
+    """Return a section; plain strings in the content become paragraphs."""
     return render("section.html", heading=heading, parts=map(render_part, content))
 
 
 def side_by_side(*figures: tuple[str, Part]) -> Markup:
-    """Arrange captioned pictures side by side, or one below the other on a narrow screen."""
+    """Return captioned pictures side by side, or stacked on a narrow screen."""
     return render("beside.html", figures=[(caption, render_part(picture)) for caption, picture in figures])
 
 

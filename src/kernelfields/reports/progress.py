@@ -5,18 +5,17 @@
     [2/2] fitting
     iteration 12, within 2.4 % of the best fit, about 9 s left
 
-On a terminal the lines below a step take each other's place; every iteration has its figures if ``verbose`` is 2.
+On a terminal each line below a step replaces the previous one; if ``verbose`` is 2, every iteration has a line.
 
-The time that is left is estimated from the second half of the iterations so far: the logarithm of the smallest relative
-gap falls about linearly in time, so a line through it is continued to the gap at which the fit ends. It is shown where
-it is steady, that is where the first three quarters of the iterations foretold the same end; what ``max_iter`` still
-allows is an upper limit. Fits of several rounds have no estimate: their ends are not known. Passes that numba compiles,
-once on a machine, are announced whatever stage they are part of: its events name them.
+The remaining time is extrapolated from the second half of the iterations: the logarithm of the smallest relative gap
+decreases about linearly in time, so a fitted line predicts when it reaches the tolerance. The estimate is shown if the
+first three quarters of the iterations give the same end; ``max_iter`` implies an upper limit. Fits of several rounds
+have no estimate. Compilations by numba, once on a machine, are reported at any stage, by numba's events.
 
-In an interactive session a fit that was asked for nothing has one line, LateLine, from its third second on.
+In an interactive session, a fit with the default ``verbose`` shows one line, LateLine, after three seconds.
 
-Where labels are partly known the objective is not convex. There is no lower bound then, and the fit ends where the
-objective is flat: this stationarity is shown in the place of the gap. Cost: nothing beside an iteration.
+For partly known labels the objective is not convex and has no lower bound: the fit ends at a stationary point, and
+stationarity is shown in place of the gap. The cost is negligible.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _STEADY = 1.5
 
 
 class FitProgress:
-    """Show the stages of a fit and its iterations; use as a context manager around a fit.
+    """A context manager that shows the stages of a fit and its iterations.
 
     A line that reports how near the fit is to the best one is rewritten on a terminal and printed every few seconds
     elsewhere; if ``verbose`` is 2 or more, every iteration is a line of figures instead. ``after`` is the number of
@@ -95,7 +94,7 @@ class FitProgress:
             self._print(self._history[-1])
 
     def announce(self, text: str) -> None:
-        """Report a stage of the work, such as the choice of a basis."""
+        """Report a stage of the fit, such as the choice of a basis."""
         if self._chooses:
             self._chooses = False
             self._begin("choosing settings", 1 + self._after)
@@ -150,7 +149,7 @@ class FitProgress:
         return event.install_listener("numba:compile", Compilation())
 
     def _compiles(self, module: str) -> None:
-        """Report the compilation of a function, once for each module; on a terminal beside the stage of work."""
+        """Report the compilation of a function, once for each module."""
         name = module.removeprefix("kernelfields.").removesuffix("_compiled")
         text = f"compiling {name}, once on this machine: a cache keeps it"
         if self._live is not None and not self._history:
@@ -175,14 +174,14 @@ class FitProgress:
     def _line(self, iteration: Iteration) -> str:
         left = estimate_seconds_left(self._history, self._max_iter)
         if self._every_iteration:
-            return describe(iteration) + (f"  about {in_words(left)} left" if left else "")
+            return describe(iteration) + (f"  about {format_duration(left)} left" if left else "")
         flat = f"flat to within {100 * iteration.relative_gap:.2g} %"
         words = f"iteration {iteration.iteration}, {iteration.nearness if iteration.bounded else flat}"
-        return words + (f", about {in_words(left)} left" if left else "")
+        return words + (f", about {format_duration(left)} left" if left else "")
 
 
 class LateLine:
-    """One line on an interactive screen: the duration of a job, and the last message of its progress.
+    """A status line on an interactive screen: the duration of a job, and the last message of its progress.
 
     It appears when the job has taken ``after`` seconds, is rewritten ``every`` so many, and says at the end how long
     the job took; a shorter job writes nothing. A thread writes it, so that it goes on within a long stage.
@@ -207,22 +206,24 @@ class LateLine:
         self._ended.set()
         self._thread.join()
         if self._width:
-            self._show(f"{'done' if kind is None else 'stopped'} after {in_words(time.monotonic() - self._begin)}")
+            self._show(
+                f"{'done' if kind is None else 'stopped'} after {format_duration(time.monotonic() - self._begin)}"
+            )
             self._stream.write("\n")
             self._stream.flush()
 
     def write(self, text: str) -> int:
-        """Store the last line of a text, to be shown next."""
+        """Store the last line of a text for the next update."""
         self._text = (text.strip().splitlines() or [self._text])[-1]
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: the line is written by the clock."""
+        """Do nothing, because a timer writes the line."""
 
     def _rewrite(self) -> None:
         wait = self._after
         while not self._ended.wait(wait):
-            self._show(": ".join(filter(None, [in_words(time.monotonic() - self._begin), self._text])))
+            self._show(": ".join(filter(None, [format_duration(time.monotonic() - self._begin), self._text])))
             wait = self._every
 
     def _show(self, line: str) -> None:
@@ -234,7 +235,7 @@ class LateLine:
 
 
 def describe(iteration: Iteration) -> str:
-    """Return the figures of one iteration as a line of text."""
+    """Format the figures of one iteration as a line of text."""
     bounds = [f"lower bound {iteration.lower_bound:>14.6f}", f"gap {iteration.relative_gap:>9.2e}"]
     figures = [
         f"iteration {iteration.iteration:>4}",
@@ -248,7 +249,7 @@ def describe(iteration: Iteration) -> str:
 
 
 def estimate_seconds_left(history: Sequence[Iteration], max_iter: int | None = None) -> float | None:
-    """Estimate the seconds until the relative gap ends the fit, or None if unclear."""
+    """Estimate the seconds until the relative gap reaches the tolerance, or return None if unclear."""
     # A further start begins to count anew.
     begin = max((index for index, each in enumerate(history) if each.iteration == 0), default=0)
     run = history[begin:]
@@ -269,7 +270,7 @@ def estimate_seconds_left(history: Sequence[Iteration], max_iter: int | None = N
 
 
 def _predict_end(run: Sequence[Iteration], tol: float) -> float:
-    """Extrapolate the second half of a run to the time in seconds when the gap is ``tol``, or infinity."""
+    """Extrapolate the seconds at which the gap reaches ``tol`` from the second half of a run; may be infinite."""
     gaps = np.minimum.accumulate([each.relative_gap for each in run])[len(run) // 2 :]
     seconds = np.array([each.seconds for each in run[len(run) // 2 :]])
     if not np.isfinite(gaps).all() or not (gaps > 0).all() or gaps[-1] == gaps[0] or seconds[-1] == seconds[0]:
@@ -279,8 +280,8 @@ def _predict_end(run: Sequence[Iteration], tol: float) -> float:
     return float(seconds.mean() + (math.log(tol) - logs.mean()) / slope)
 
 
-def in_words(seconds: float) -> str:
-    """Return a duration in words: 9 s, 4 min, 2.5 h."""
+def format_duration(seconds: float) -> str:
+    """Format a duration in seconds as text: 9 s, 4 min, 2.5 h."""
     if seconds < 99.5:
         return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"

@@ -6,7 +6,7 @@
 Every part is optional and plain data; sections appear for the parts that are passed. The page is one HTML file without
 scripts that loads nothing, follows light and dark screens, and can be printed; its text is in
 ``templates/report.html``. All names are escaped. Cost: that of writing the parts.
-Fails: ValueError naming the part that cannot be shown.
+Raises ValueError naming the part that cannot be shown.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kernelfields.reports.tables import Table
 
 
 @runtime_checkable
-class Evaluated(Protocol):
-    """The parts of an Evaluation on a page."""
+class EvaluationDisplay(Protocol):
+    """The attributes of an Evaluation that a page displays."""
 
     @property
     def calibration(self) -> object:
@@ -35,17 +35,17 @@ class Evaluated(Protocol):
 
     @property
     def lead(self) -> str:
-        """The main figure as a sentence."""
+        """A sentence about the main figure."""
 
     @property
     def size(self) -> str:
-        """The size of the data in words."""
+        """The size of the data as text."""
 
     def tables(self) -> Mapping[str, Table]:
-        """Return the tables by caption, the first without its own heading."""
+        """Return the tables by caption, the first without a heading."""
 
     def confusion_picture(self) -> Picture | None:
-        """Return a heat map of confusions, if there is one."""
+        """Return a heat map of confusions, or None."""
 
 
 def report_page(
@@ -53,13 +53,13 @@ def report_page(
     *,
     lead: str = "",
     model: ModelSummary | None = None,
-    evaluation: Evaluated | None = None,
+    evaluation: EvaluationDisplay | None = None,
     weights: WeightsTable | None = None,
     sequences: Sequence[LabelledSequence | Markup] = (),
     sections: Mapping[str, Part] | None = None,
     footer: str = "",
 ) -> str:
-    """Return a report as a whole HTML document; write it as UTF-8.
+    """Return a report as a complete HTML document, to be written as UTF-8.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def report_page(
     >>> "Weather" in page
     True
     """
-    if evaluation is not None and not isinstance(evaluation, Evaluated):
+    if evaluation is not None and not isinstance(evaluation, EvaluationDisplay):
         raise ValueError(f"evaluation must be what kernelfields.evaluate returns, got {evaluation!r:.60}")
     drawn = model is not None and model.transitions is not None
     history = [] if model is None else model.solution.history
@@ -124,7 +124,7 @@ def report_page(
     return str(page)
 
 
-def _main_figures(model: ModelSummary | None, evaluation: Evaluated | None) -> str:
+def _main_figures(model: ModelSummary | None, evaluation: EvaluationDisplay | None) -> str:
     parts = []
     if model is not None:
         parts.append(f"{model.heading}.")

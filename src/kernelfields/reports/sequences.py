@@ -10,19 +10,19 @@
     probability  stacked marginals of the labels, 1 in all
                  0        500      1000
 
-Words of one entity stand together, with its type at the first. Words have a thin bar as long as the marginal
-probability of the label, and titles with the probabilities of the other labels; a label that is not the true one has a
-cross, a frame and the true label. Lines wrap; very long sequences of words are cut, with the number of those that are
-left out. Positions without words are listed by runs of the same label in text. The label is written as well, so a
-colour (label_colours.py) only repeats it. Labels are compared by ``str``, which is how they are shown.
+Words of one entity are joined, with its type at the first. Words have a thin bar whose length is the marginal
+probability of the label, and hover texts with the probabilities of the other labels; a wrong label has a cross, a
+frame and the true label. Lines wrap; very long sequences of words are truncated, with the number of omitted words.
+Positions without words are listed by runs of the same label in text. Labels are also written, so that colours
+(label_colours.py) are not needed to read them. Labels are compared by ``str``, as they are shown.
 
-In a time line, a run of positions with the same label is one band. Probabilities are means over stretches of positions
-where there are more of these than the picture is wide. Where there are more runs than that, a band has the most
-frequent label of each stretch, and the legend mentions it. The size of the picture is bounded for every T: some 2,000
+In a time line, a run of positions with the same label is one band. If there are more positions than pixels,
+probabilities are means over stretches of positions; if there are more runs, a band shows the most frequent label of
+each stretch, and the legend mentions it. The size of the picture is bounded for every T: some 2,000
 bands and 360 steps of each curve.
 
 Arrays: labels, tokens, truth (T,); marginals (T, L), columns as in classes (L,). Cost: O(T L).
-Fails: ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
+Raises ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
 that are no probabilities. True labels may be any: one that is not among the classes has no probability.
 """
 
@@ -71,7 +71,7 @@ _ON_BANDS = "#14181d"
 
 @dataclass(frozen=True, eq=False)
 class LabelledSequence(Shown):
-    """The labels of one sequence with the probabilities of all labels; print it, or show it in a notebook.
+    """The labels of one sequence with all marginals, for printing or display in a notebook.
 
     Parameters
     ----------
@@ -135,19 +135,19 @@ class LabelledSequence(Shown):
 
     @property
     def probabilities(self) -> np.ndarray:
-        """The marginal probability of each label, (T,)."""
+        """The marginal probabilities of the labels, (T,)."""
         column_of = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([column_of[label] for label in self.labels], dtype=np.intp)
         return self.marginals[np.arange(len(self)), columns]
 
     @property
     def wrong(self) -> np.ndarray:
-        """Mask (T,) of wrong labels; all False without true labels."""
+        """A mask (T,) of wrong labels; all False without true labels."""
         truth = self.labels if self.truth is None else self.truth
         return np.array([label != true for label, true in zip(self.labels, truth, strict=True)], dtype=bool)
 
     def word(self, position: int) -> str:
-        """Return the token of a position, or its number.
+        """Return the token at a position, or the number of the position.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class LabelledSequence(Shown):
         return str(position) if self.tokens is None else str(self.tokens[position])
 
     def is_entity_begin(self, label: object) -> bool:
-        """Whether a label begins an entity, so that two of them in a row are two entities.
+        """Whether a label begins an entity, even behind an entity of the same type.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class LabelledSequence(Shown):
         return str(label).startswith(("B-", "S-", "U-")) and any(each.startswith(("I-", "E-", "L-")) for each in named)
 
     def _entity_words(self) -> list[str] | None:
-        """Return the type of the entity that begins at each position, "" without one; None without entities."""
+        """Return the type of the entity that begins at each position, "" if none; None without entities."""
         named = {str(label) for label in self.classes}
         if "O" not in named or not all(name == "O" or name[:2] in _ENTITY_PREFIXES for name in named):
             return None
@@ -186,7 +186,7 @@ class LabelledSequence(Shown):
         return ["" if self._is_inside_entity(t) else name for t, name in enumerate(types)]
 
     def _kinds(self, position: int, is_wrong: bool, in_entities: bool) -> Iterator[str]:
-        """Yield the classes of a word on a page: wrong, joined to the word before, joined to the next."""
+        """Yield the CSS classes of a word: wrong, joined to the previous word, joined to the next."""
         if is_wrong:
             yield "kf-wrong"
         if in_entities and self._is_inside_entity(position):
@@ -195,13 +195,13 @@ class LabelledSequence(Shown):
             yield "kf-goes-on"
 
     def _is_inside_entity(self, position: int) -> bool:
-        """Whether the label of a position continues the entity of the one before."""
+        """Whether the label of a position continues the entity of the previous position."""
         before, label = (str(self.labels[t]) for t in (max(position - 1, 0), position))
         same = position > 0 and label[2:] == before[2:]
         return same and label[:2] in ("I-", "E-", "L-") and before[:2] in ("B-", "I-")
 
     def parts(self) -> Iterable[Table]:
-        """Yield a line for each word, or for each run of positions with equal labels and equal true labels.
+        """Yield a line for each word, or for each run of positions with equal labels.
 
         Yields
         ------
@@ -221,7 +221,7 @@ class LabelledSequence(Shown):
         yield Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD, note=remainder)
 
     def markup(self) -> Markup:
-        """Return the sequence as a figure of words, or a time line, for a page.
+        """Return the sequence as a figure of words, or a time line, for an HTML page.
 
         Returns
         -------
@@ -251,14 +251,14 @@ class LabelledSequence(Shown):
         return render("words.html", caption=self.caption, items=items, remainder=remainder)
 
     def _figure(self, picture: Picture, palette: Palette, notes: Sequence[str]) -> Markup:
-        """Return a picture with its caption and the legend of the colours."""
+        """Return a picture with its caption and the legend of colours."""
         caption = f"{self.caption}: {self.heading}" if self.caption else self.heading
         entries = palette.legend(Counter(map(str, self.labels)))
         return render("figure.html", caption=caption, picture=picture.markup(), legend=entries, notes=notes)
 
     @property
     def heading(self) -> str:
-        """Number of positions, and the share of right labels if true labels are known."""
+        """The number of positions and, with true labels, the share of right labels, in one line."""
         right = "" if self.truth is None else f", {100 * (1 - self.wrong.mean()):.1f} % right"
         return f"{self._size}{right}"
 
@@ -300,7 +300,7 @@ class LabelledSequence(Shown):
         return {"caption": self.caption, "positions": positions}
 
     def hover(self, position: int) -> str:
-        """Return the title of a word: the most probable labels, and the true label if it differs.
+        """Return the hover text of a word: the most probable labels, and a different true label.
 
         Parameters
         ----------
@@ -324,13 +324,13 @@ class LabelledSequence(Shown):
 
 
 def _omitted_note(count: int, noun: str) -> str:
-    """Return a note with the number of omitted entries, empty for zero."""
+    """Return a note with the number of omitted entries; empty for zero."""
     left = count - _MOST_POSITIONS
     return inflect(left, f"more {noun}") if left > 0 else ""
 
 
 def _plain(entries: object, name: str) -> tuple[object, ...]:
-    """Return a list as a tuple of plain values of Python."""
+    """Convert a list to a tuple of Python values."""
     if (
         isinstance(entries, str | bytes | Mapping)
         or not isinstance(entries, Iterable)
@@ -341,7 +341,7 @@ def _plain(entries: object, name: str) -> tuple[object, ...]:
 
 
 def runs(values: Sequence[object], begun: Sequence[bool] | None = None) -> list[tuple[int, int]]:
-    """Return begin and end of each run of equal values; a run also begins at positions marked in ``begun``."""
+    """Return begin and end of each run of equal values; a run also begins where ``begun`` is True."""
     ends = [t for t in range(1, len(values)) if values[t] != values[t - 1] or (begun is not None and begun[t])]
     return list(zip([0, *ends], [*ends, len(values)], strict=True)) if len(values) else []
 
@@ -357,7 +357,7 @@ def plot_sequence(
     tokens: Sequence | None = None,
     ax: AxesOrNone = None,
 ) -> Picture:
-    """Plot the labels of a sequence by a fitted estimator: the stacked marginals.
+    """Plot the stacked marginals of the labels of a sequence by a fitted estimator.
 
     The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that are
     probable somewhere have a colour of their own in the legend; the others share grey.
@@ -426,7 +426,7 @@ def plot_sequence(
 
 
 def _draw_stacks(panel: Axes, sequence: LabelledSequence, palette: Palette) -> dict[object, StepPatch]:
-    """Draw stacked marginals; return the labels drawn."""
+    """Draw stacked marginals; return the drawn labels."""
     length, stacks = len(sequence), {}
     edges = _edges(length, _MOST_STEPS)
     means = np.add.reduceat(sequence.marginals, edges[:-1], axis=0) / np.diff(edges)[:, None]
@@ -446,13 +446,13 @@ def _draw_bars(
     colours: Sequence[object],
     narrowest: float = 0.0,
 ) -> None:
-    """Draw stretches of positions as bars from ``extent[0]`` on, ``extent[1]`` high."""
+    """Draw stretches of positions as bars from height ``extent[0]``, ``extent[1]`` high."""
     spans = [(begin - 0.5, max(end - begin, narrowest)) for begin, end in stretches]
     panel.broken_barh(spans, extent, facecolors=colours, linewidth=0, clip_on=False)
 
 
 def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, list[str]]:
-    """Return bands of labels above stacked probabilities, and notes about simplifications."""
+    """Return bands of labels above stacked marginals, and notes on simplifications."""
     bands = {"predicted": (0.0, sequence.labels)}
     if sequence.truth is not None:
         bands["true"] = (_BAND + 2 * _GAP + _MARKS, sequence.truth)
@@ -485,7 +485,7 @@ def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, li
 def _draw_band(
     panel: Axes, sequence: LabelledSequence, palette: Palette, name: str, bottom: float, labels: Sequence[object]
 ) -> bool:
-    """Draw the runs of labels, fainter for less probable predicted segments.
+    """Draw runs of labels, fainter for less probable segments.
 
     Return whether there are so many that each stretch has its most frequent label only.
     """
@@ -509,14 +509,14 @@ def _draw_band(
 
 
 def _smooth_names(names: Sequence[str]) -> Iterator[str]:
-    """Yield names, replaced in each stretch by its most frequent name."""
+    """Yield the most frequent name of each stretch for its positions."""
     for begin, end in pairwise(_edges(len(names), _WIDTH).tolist()):
         label, _ = Counter(names[begin:end]).most_common(1)[0]
         yield from [label] * (end - begin)
 
 
 def _edges(length: int, most: int) -> np.ndarray:
-    """Return the edges of at most ``most`` stretches of positions, of about equal length."""
+    """Return the edges of at most ``most`` stretches of positions, of similar length."""
     return np.linspace(0, length, min(length, most) + 1).astype(int)
 
 

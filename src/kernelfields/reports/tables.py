@@ -7,10 +7,10 @@ A table has column heads (none for a list), rows of cells, columns of words (ali
 positive and red for negative values; colour only repeats the sign that is written. An empty row is a gap: a blank
 line in text, a line above the next row in HTML.
 
-Text has control characters written out and can be cut into bands of columns that fit a terminal.
+Text has escaped control characters, and can be split into blocks of columns that fit a terminal.
 
-Cost: that of writing the cells. Fails: ValueError when a row does not fit the columns.
-This file imports nothing of other rooms, so that every room can show its results as a table.
+Cost: that of writing the cells. Raises ValueError when a row does not fit the columns.
+This module imports no other room, so that every room can show its results as tables.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _LAST_BRACKET = re.compile(r" \([^()]*\)$")
 
 
 class Result:
-    """The base of results: dataclasses of numbers, arrays and other results."""
+    """Base class of results: dataclasses of numbers, arrays and other results."""
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, by the names of the fields.
+        """Return plain values for JSON by field name.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Estimate(Result):
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of a row, the strength of their shades, and a role: "best", "part" of the row above, or "quiet".
+    """The cells of a row, their shades, and a role: "best", "part" of the previous row, or "quiet".
 
     ``shade`` is one number for the row or one for each cell, from -1 (red) to 1 (green); NaN is not shaded.
     """
@@ -105,7 +105,7 @@ class Row:
 
     @property
     def indent(self) -> int:
-        """Number of characters by which text is indented."""
+        """The number of characters to indent."""
         return _PART_INDENT if self.role == "part" else 0
 
     def style(self, column: int | None = None) -> str | None:
@@ -117,7 +117,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Table(Result):
-    """A table that prints as text and shows as HTML.
+    """A table with text and HTML representations.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class Table(Result):
         return [self._cells(row) for row in self._rows if row.cells]
 
     def text(self) -> str:
-        """Return lines with aligned columns, split into bands of columns for less than ``width`` characters.
+        """Return lines with aligned columns, split into blocks of columns narrower than ``width`` characters.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class Table(Result):
         return printable(cell, self.longest - row.indent)
 
     def _bands(self, widths: Sequence[int]) -> list[list[int]]:
-        """Return the columns of each band; the first column is repeated in all bands."""
+        """Return the columns of each block; each begins with the first column."""
         bands: list[list[int]] = [[0]] if widths else []
         for column in range(1, len(widths)):
             used = sum(widths[other] + self.gap for other in bands[-1])
@@ -268,7 +268,7 @@ class Table(Result):
             yield (" " * row.indent + line).rstrip()
 
     def markup(self) -> Markup:
-        """Return a table element, inside one that scrolls in a narrow window.
+        """Return a table element inside a scrollable one.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class Table(Result):
         return {"caption": self.caption, "rows": json_value(self.to_rows())}
 
     def to_rows(self) -> list[PlainValues]:
-        """Return one dict for each row, by the heads; the ends of an Estimate have entries of their own.
+        """Return one dict for each row, by column heads; the ends of an Estimate are separate entries.
 
         Returns
         -------
@@ -327,7 +327,7 @@ def matrix_table(
     cells: Sequence[Sequence[str]],
     values: Sequence[Sequence[float]],
 ) -> Table:
-    """Return a matrix of cells with its labels, each cell shaded by its value; NaN is not shaded."""
+    """Return a labelled matrix of cells, each shaded by its value unless it is NaN."""
     largest = largest_magnitude(value for row in values for value in row)
     rows = [
         Row((label, *line), [math.nan, *(value / largest for value in row)])
@@ -337,12 +337,12 @@ def matrix_table(
 
 
 def list_table(caption: str, rows: Sequence[Row]) -> Table:
-    """Return a list without heads: rows of a number and its name."""
+    """Return a table without heads whose rows are a number and its name."""
     return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12, width=TEXT_WIDTH)
 
 
 def json_value(value: object) -> object:
-    """Return plain values for JSON: numbers of NumPy as Python's, None for NaN and infinity."""
+    """Convert values for JSON: NumPy numbers to Python numbers, NaN and infinity to None."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
@@ -355,7 +355,7 @@ def json_value(value: object) -> object:
 
 
 def signed(number: float) -> str:
-    """Write a number with its sign and three decimals, or in scientific notation if it is very small or large."""
+    """Format a number with its sign and three decimals, or in scientific notation if it is very small or large."""
     if math.isnan(number):
         return ABSENT
     usual = number == 0 or 1e-3 <= abs(number) < 1e5
@@ -363,7 +363,7 @@ def signed(number: float) -> str:
 
 
 def printable(text: object, width: int | None = TEXT_WIDTH) -> str:
-    """Return text for a line of a terminal: control characters written out, cut with an ellipsis to ``width``.
+    """Return text for a line of a terminal: control characters escaped, shortened to ``width``.
 
     What stands in brackets at the end, as numbers do, is kept where it takes no more than half of the width.
     """

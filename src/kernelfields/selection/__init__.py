@@ -1,4 +1,4 @@
-"""Choice of kernel, rank, prior variance and structure of estimators, judged by held-out data."""
+"""Choice of kernel, rank, prior variance and structure of estimators, evaluated on held-out data."""
 
 from kernelfields.numerics.lazy import lazy_names
 

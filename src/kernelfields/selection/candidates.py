@@ -1,17 +1,17 @@
 """Candidates of a search: the product of kernels, ranks and prior variances.
 
-    name of a kernel     candidates it stands for
+    name of a kernel     candidates
     "rbf"                gamma = m g           m in 0.1, 0.3, 1, 3, 10; g is the value of gamma="scale"
     "laplacian"          gamma = m^1/2 g       its gamma is an inverse length, that of "rbf" its square
     "matern"             length_scale = g / m^1/2
     "poly"               degree 1, 2, 3
     any other name       that kernel
 
-Kernels that are objects, and dicts of kernels by type of node, are candidates as they are. "scale" is computed once,
-from the inputs of all training data (not from their labels), and rounded to three figures, so that every fold compares
-the same kernels. Candidates that differ in their prior variances only form a path: they share basis and features.
+Kernel objects, and dicts of kernels by type of node, are single candidates. "scale" is computed once, from the inputs
+of all training data (not from their labels), and rounded to three figures, so that every fold compares the same
+kernels. Candidates that differ only in prior variances form a path: they share basis and features.
 
-Fails: ValueError or TypeError naming the parameter and the entry, before any work starts.
+Raises ValueError or TypeError with the parameter and the entry, before the first fit.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ _VARIANCES = ("prior_variance", _EDGES)
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameters to set on an estimator."""
+    """A combination of parameter values for an estimator."""
 
     params: PlainValues
 
     def __str__(self) -> str:
-        return ", ".join(f"{_spell_out(name)} {value}" for name, value in self.params.items())
+        return ", ".join(f"{_describe_repetitions(name)} {value}" for name, value in self.params.items())
 
     @property
     def path(self) -> tuple[int, ...]:
-        """A key of the candidates that differ in prior variances alone; they have the same kernel object."""
+        """The key of the path: candidates that differ only in prior variances, with the same kernel object."""
         return id(self.params["kernel"]), self.params["rank"]
 
     @property
     def level(self) -> tuple[float, float]:
-        """Prior variances of transitions and of nodes; they rise along a path, the second one faster."""
+        """The prior variances of transitions and of nodes, in the order of a path; the latter change faster."""
         return self.params.get(_EDGES, 1.0), self.params["prior_variance"]
 
 
-def _spell_out(name: str) -> str:
+def _describe_repetitions(name: str) -> str:
     return name.replace("edges__", "edge_").replace("_", " ")
 
 
@@ -89,7 +89,7 @@ def list_candidates(
     ranks: object,
     edge_prior_variances: object,
 ) -> list[Candidate]:
-    """Return all checked candidates for ``training``, the data of all items."""
+    """List all candidates, checked on ``training``, the data of all items."""
     if getattr(estimator, "cliques", None) is not None:
         raise ValueError(
             "estimator spells its field out in cliques, so its kernel, rank and prior variances are not used: "
@@ -134,7 +134,7 @@ def list_candidates(
 
 
 def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
-    """Return the kernels to try for a name; objects and dicts are single candidates.
+    """Return the candidate kernels of a name; kernel objects and dicts are single candidates.
 
     ``inputs()`` are those that the kernel sees, (N, d), and their weights, (N,).
     """
@@ -154,21 +154,21 @@ def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray
 
 
 def _edge_kernels(estimator: Searched) -> list[KernelLike | None]:
-    """Return the given kernels of the edges of an estimator."""
+    """Return the kernels that the user gave for the edges of an estimator."""
     edges = getattr(estimator, "edges", None)
     sets = edges.values() if isinstance(edges, Mapping) else [edges]
     return [clique.kernel for clique in sets if clique is not None]
 
 
 def _has_rank(*kernels: Kernels | None) -> bool:
-    """Whether some kernel has no explicit features, so that the rank limits its basis."""
+    """Whether a kernel needs a basis, whose size is the rank."""
     listed = [own for kernel in kernels for own in (kernel.values() if isinstance(kernel, Mapping) else [kernel])]
     # "auto" adds a linear function of the features of edges.
     return not all(resolve_kernel(own).has_feature_map for own in listed if own is not None and own != "auto")
 
 
 def _check(described: Searched, training: FitState) -> None:
-    """Raise the errors of a candidate that can be found without a fit."""
+    """Raise the errors of a candidate that can be found before a fit."""
     check_parameters(described)
     # As for short fits: a tree of labels is not looked for again.
     for name, clique in (
@@ -179,7 +179,7 @@ def _check(described: Searched, training: FitState) -> None:
 
 
 def _read_entries(values: object, name: str, read: Callable[[Any, str], Value]) -> list[Value]:
-    """Return the distinct entries of a grid, each read by ``read``."""
+    """Return the distinct entries of a grid, converted by ``read``."""
     if not isinstance(values, list | tuple | np.ndarray):
         raise TypeError(f"{name} must be a list of values to choose from, got {values!r}")
     if not len(values):
@@ -202,7 +202,7 @@ def _rank(value: int | None, name: str) -> int | None:
 
 
 def find_grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
-    """Return a sentence for each best value at an end of its grid.
+    """Return a sentence about each best value at an end of its grid.
 
     Grids are those of prior variances, and of the scale of kernels of one kind that differ in it alone; they have two
     values or more.
@@ -221,10 +221,10 @@ def find_grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
         known = sorted({listed for listed in values if is_real(listed) and listed < math.inf})
         if len(known) > 1 and value in (known[0], known[-1]):
             side = "largest" if value == known[-1] else "smallest"
-            found.append(f"the best {_spell_out(name)}, {value:g}, is the {side} of its grid")
+            found.append(f"the best {_describe_repetitions(name)}, {value:g}, is the {side} of its grid")
     return found
 
 
 def _parameters_except(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
-    """Return kind and parameters of a kernel without one parameter."""
+    """Return the class and the parameters of a kernel, except one parameter."""
     return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None

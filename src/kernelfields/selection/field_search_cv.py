@@ -297,7 +297,7 @@ class FieldSearchCV(WrappedField):
         return self
 
     def _check_estimator(self) -> Searched:
-        """Return the estimator of the search, checked."""
+        """Return the checked estimator of the search."""
         kind, original = self._searches, self.estimator
         if original is None and kind is not None:
             original = kind()
@@ -312,7 +312,7 @@ class FieldSearchCV(WrappedField):
         return original
 
     def _prepare_estimator(self, original: Searched, random: np.random.Generator) -> Searched:
-        """Return a copy of the estimator with the settings of the search, silent and without callbacks."""
+        """Return a silent copy of the estimator with the settings of the search, without callbacks."""
         # Callbacks may hold what cannot be copied, such as an open file.
         silent = {name: None if name == "callbacks" else 0 for name in _displayed_parameters(original)}
         described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
@@ -324,7 +324,7 @@ class FieldSearchCV(WrappedField):
         return described
 
     def _resolve_settings(self, estimator: Searched, training: FitState, tuning: Tuning) -> Kernels | Sequence[Kernels]:
-        """Choose the "auto" values that all candidates share; return the kernels to try."""
+        """Resolve the "auto" values common to all candidates; return the kernels to try."""
         given = estimator.kernel if self.kernels is None else self.kernels
         listed = given if isinstance(given, list | tuple) else [given]
         if not all(map(has_default_scale, listed)):
@@ -349,7 +349,7 @@ class FieldSearchCV(WrappedField):
         return kernels
 
     def _resolve_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels, tuning: Tuning) -> None:
-        """Choose columns and scale, as a fit of the estimator does."""
+        """Resolve columns and scaling as a fit of the estimator does."""
         pilot: Any = copy.copy(estimator)
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
@@ -366,7 +366,7 @@ class FieldSearchCV(WrappedField):
     def _plan_rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
     ) -> tuple[list[Fold], list[Rung]]:
-        """Plan the rungs of successive halving; return the folds and the rungs."""
+        """Return the folds and the rungs of successive halving."""
         if not is_whole(self.factor) or self.factor < 2:
             raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
         smallest = self.min_items
@@ -489,7 +489,7 @@ class FieldSearchCV(WrappedField):
         return search
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator of the search.
+        """Return the unfitted estimator of the search.
 
         Returns
         -------
@@ -499,7 +499,7 @@ class FieldSearchCV(WrappedField):
         return self._searches() if self.estimator is None and self._searches is not None else self.estimator
 
     def get_fitted(self) -> Searched:
-        """Return the best estimator, fitted.
+        """Return the fitted best estimator.
 
         Returns
         -------
@@ -524,7 +524,7 @@ class FieldSearchCV(WrappedField):
 
 
 def _displayed_parameters(estimator: Searched) -> dict[str, object]:
-    """Return the parameters for the display of a fit that the estimator has."""
+    """Return the names of the parameters that the display of a fit shows."""
     return {name: value for name, value in estimator.get_params(deep=False).items() if name in ("callbacks", "verbose")}
 
 

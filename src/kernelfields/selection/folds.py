@@ -1,22 +1,21 @@
 """Items of a search, its folds, and the smaller parts for rungs of successive halving.
 
-Items are sequences, graphs, instances or samples; ``X`` and ``y`` are cut between them, in the form in which they were
-given. A label that the training part of a fold never shows cannot be learnt there. So items are dealt out to the folds
-in turn, in random order, but with those next to each other that share the rarest label they hold: a label that occurs
-in two items or more then is in every training part, unless rarer labels of those items pull them together. Of items
-with a single label this makes stratified folds.
+Items are sequences, graphs, instances or samples; ``X`` and ``y`` are split between them, in the user's form. A label
+that is missing in the training part of a fold cannot be learnt there. Therefore items are grouped by their rarest
+label, in random order, and dealt to the folds in turn: a label of two or more items is then in every
+training part, unless rarer labels of these items prevent it. Items with a single label get stratified folds.
 
-Smaller parts are measured in positions. They are the first items of a random order, and for each label they lack the
-next item that holds it.
+The size of smaller parts is measured in positions. They consist of the first items of a random order and, for each
+missing label, the next item that contains it.
 
-Estimators read their own data (``prepare_fit``): all of them once, so that errors are raised at once, and then the
-training part of every fold, from which alone inputs are learnt: names of features, scales, dictionaries. Every fold
-has the labels of all items, those its own part lacks included: constraints, label kernels and class weights then mean
-the same everywhere. But how badly a label is predicted that is not there depends on the prior alone. So held-out items
-with such a label are left out of the scores, and ``n_dropped`` counts them.
+Estimators read their own data (``prepare_fit``): all of them once, so that errors are raised early, and then the
+training part of each fold, from which names of features, scales and dictionaries are learnt. Every fold has the labels
+of all items, including those missing in its training part, so that constraints, label kernels and class weights have
+the same meaning. The score of a label that is missing in training would depend on the prior alone, so held-out items
+with such a label are left out; ``n_dropped`` counts them.
 
-Cost: O(N + S log S), and one packed copy of the chosen items at a time.
-Fails: ValueError or TypeError for folds that cannot be made, and where the estimator's fit does.
+Cost: O(N + S log S), and one packed copy of the selected items at a time. Raises ValueError or TypeError for impossible
+folds, and the errors of the estimator's fit.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Learnt = tuple[InputReader, np.ndarray]
 
 
 class Fold(NamedTuple):
-    """Training and held-out items, and the random orders from which smaller parts are taken."""
+    """Training and held-out items of a fold, with random orders for smaller parts."""
 
     train: np.ndarray
     test: np.ndarray
@@ -53,7 +52,7 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Item numbers of one fold: for training, for scoring, and the number of items that cannot be scored."""
+    """Numbers of the training and scoring items of a fold, and the count of items without a score."""
 
     train: np.ndarray
     scored: np.ndarray
@@ -70,7 +69,7 @@ class Part(NamedTuple):
 
 
 class Items:
-    """Labelled items of a search; ``training`` has all of them as the estimator reads them.
+    """Labelled items of a search; ``training`` has all of them as read by the estimator.
 
     ``labels`` of each item are whole numbers, those that are known where some are not, as ``given`` says; ``lengths``
     are its positions. Messages call an item ``noun``, its positions ``part``.
@@ -91,14 +90,14 @@ class Items:
         self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator
 
-    def take(self, numbers: np.ndarray) -> Part:
-        """Return the items with some numbers, in their original form."""
+    def select(self, numbers: np.ndarray) -> Part:
+        """Return the items with given numbers, in the user's form."""
         y = self.y.subset(numbers) if isinstance(self.y, SoftTargets) else _safe_indexing(self.y, numbers)
         weights = None if self._weights is None else self._weights[numbers]
         return Part(_safe_indexing(self.X, numbers), y, weights, int(self.lengths[numbers].sum()))
 
     def share(self, fold: Fold, n_positions: int | None = None) -> Share:
-        """Return training items of ``n_positions``, items for missing labels, and held-out items of at most as many.
+        """Select training items of ``n_positions``, items with missing labels, and at most as many held-out items.
 
         None takes all items.
         """
@@ -132,7 +131,7 @@ def has_several_labels(estimator: Searched) -> bool:
 def split_items(
     cv: object, labels: list[np.ndarray], groups: Any, random: np.random.Generator, noun: str, X: Any, y: Any
 ) -> list[Split]:
-    """Return training and held-out items for ``cv``: a number, a splitter or a list of pairs of indices.
+    """Split items into training and held-out ones by ``cv``: a number, a splitter or pairs of indices.
 
     ``labels`` of each item are small numbers; X and y go to the splitter.
     """
@@ -161,7 +160,7 @@ def split_items(
 
 
 def _to_indices(part: object, where: str, n_items: int, noun: str) -> np.ndarray:
-    """Return the indices of one side of a fold as an array; ValueError if they are invalid."""
+    """Return the item numbers of one side of a fold; ValueError for invalid ones."""
     indices = np.asarray(part)
     if indices.dtype == bool and indices.shape == (n_items,):
         indices = np.flatnonzero(indices)

@@ -1,8 +1,8 @@
 """Fields inside models, and answers of fields for items that their fits held out.
 
 A model may be an estimator of labels, a Pipeline that ends in one, a search, a FrameCRF on tables, or the CRF of
-kernelfields.compat. Folds hold out whole sequences, graphs, instances or samples; those with rare labels are spread.
-Cost: one fit for each fold. Fails: ValueError naming what cannot be folded, TypeError for what is no model of labels.
+kernelfields.compat. Folds contain whole sequences, graphs, instances or samples, those with rare labels distributed
+evenly. Cost: one fit for each fold. Raises ValueError if items cannot be folded, TypeError for a model without labels.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from kernelfields.selection.folds import Split, split_items
 _SUSPICIOUS, _TOO_MANY = 0.1, 0.5
 
 
-class HeldOut(NamedTuple):
-    """A batch of items, a field fitted without them, and its answers for them."""
+class HeldOutAnswers(NamedTuple):
+    """A batch of items, a field fitted to other items, and its answers for the batch."""
 
     items: np.ndarray
     field: LabelField
@@ -59,7 +59,7 @@ def unwrap_fitted_field(
 
 
 def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
-    """Raise ValueError, or warn, if a model was fitted to the items of an evaluation."""
+    """Raise ValueError, or warn, if the items of an evaluation were training items of the model."""
     field, inputs, _ = unwrap_fitted_field(model, X)
     share = share_of_fit(field, inputs)
     found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
@@ -70,7 +70,7 @@ def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
 
 
 def unwrap_frame(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Return an estimator of sequences and the sequences of a table for a FrameCRF; others unchanged."""
+    """Return the estimator of sequences inside a FrameCRF, and the sequences of a table; others unchanged."""
     if not isinstance(estimator, FrameCRF):
         return estimator, X, y
     made = tuple(estimator.time_features or ())
@@ -80,28 +80,28 @@ def unwrap_frame(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, An
 
 
 def get_parameter(model: BaseEstimator, name: str) -> str:
-    """Return a parameter of a model, or of the estimator inside, by name, as a dict; empty without one."""
+    """Return a parameter of a model, or of the estimator inside it, as a dict by full name; empty without it."""
     return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
 
 
 def take_items(values: Any, items: np.ndarray) -> Any:
-    """Return some items of X or y, in their original form."""
+    """Select items of X or y, in their original form."""
     if isinstance(values, SoftTargets):
         return values.subset(items)
     return [values[item] for item in items] if isinstance(values, list) else _safe_indexing(values, items)
 
 
-def iterate_answers(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
-    """Yield answers of a field for items with these numbers, in batches."""
+def iterate_answers(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOutAnswers]:
+    """Yield answers of a field for numbered items, in batches."""
     begin = 0
     for answers in field.answers(X, y):
         end = begin + len(answers.requested.lengths)
-        yield HeldOut(numbers[begin:end], field, answers)
+        yield HeldOutAnswers(numbers[begin:end], field, answers)
         begin = end
 
 
 class LabelledItems:
-    """Items with labels: X and y in the user's form, and the labels of each item."""
+    """Labelled items: X and y in the user's form, and the labels of each item."""
 
     def __init__(self, X: Any, y: Any):
         self.n_items = count_rows(X)
@@ -135,14 +135,14 @@ class LabelledItems:
             self.labels = [own[certain] for own, certain in pairs]
 
     def folds(self, cv: Any, groups: Any, random: np.random.Generator) -> list[Split]:
-        """Return the training and held-out items of each fold; a split may leave some out of both."""
+        """Return the training and held-out items of each fold; some items may be in neither."""
         splits = split_items(cv, self.labels, groups, random, "item", np.zeros(self.n_items), None)
         if np.bincount(np.concatenate([test for _, test in splits])).max() > 1:
             raise ValueError("cv must hold out each item once at most: repeated splits do not")
         return splits
 
-    def held_out(self, estimator: BaseEstimator, folds: Sequence[Split]) -> Iterator[HeldOut]:
-        """Yield answers for the held-out items of each fold, by an estimator fitted to the other items."""
+    def held_out(self, estimator: BaseEstimator, folds: Sequence[Split]) -> Iterator[HeldOutAnswers]:
+        """Yield answers for the held-out items of each fold, by an estimator fitted to its training items."""
         for number, (train, test) in enumerate(folds):
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(take_items(self.X, train), take_items(self.y, train))
@@ -150,7 +150,7 @@ class LabelledItems:
             yield from iterate_answers(field, inputs, take_items(self.y, test), test)
 
     def _with_all_classes(self, estimator: BaseEstimator, train: np.ndarray, fold: int) -> Any:
-        """Add labels that the training items lack to an estimator, if it can have them."""
+        """Add labels that are missing in the training items to an estimator, if it supports them."""
         learnt = np.zeros(len(self.classes), dtype=bool)
         learnt[np.concatenate([self.labels[item] for item in train])] = True
         if learnt.all():

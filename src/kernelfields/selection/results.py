@@ -1,8 +1,8 @@
 """Results of a search: one evaluation per candidate and rung, as arrays, as a table, and as progress.
 
-cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
-have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different
-rungs are not compared, because they come from different numbers of positions.
+cv_results_ is a dict of arrays with a row per evaluation, as in scikit-learn's GridSearchCV and HalvingGridSearchCV.
+Ranks order later rungs before earlier ones, and higher scores first within a rung; scores of different rungs are not
+compared, because they come from different numbers of positions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.user_warnings import is_watched
 from kernelfields.numerics.wording import inflect
-from kernelfields.reports.progress import LateLine, in_words
+from kernelfields.reports.progress import LateLine, format_duration
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.variance_path import FoldFit
@@ -48,33 +48,33 @@ class Evaluation:
         self.fit_seconds, self.score_seconds = np.zeros((2, len(self.scorable)))
 
     def add(self, fold: int, score: float, fit: FoldFit, seconds: float) -> None:
-        """Add the score of a fit on one fold, with its seconds."""
+        """Add the score and the seconds of the fit to one fold."""
         self.scores[fold], self.fit_seconds[fold], self.score_seconds[fold] = score, fit.seconds, seconds
         self.n_unconverged += not fit.converged
 
     @property
     def mean(self) -> float:
-        """The mean over the folds that can be scored; NaN if a score is missing."""
+        """The mean score of the folds that can be scored; NaN if a score is missing."""
         return float(self.scores[self.scorable].mean())
 
     @property
     def spread(self) -> float:
-        """The standard deviation over these folds; NaN if scores are missing or infinite."""
+        """The standard deviation of the scores; NaN if scores are missing or infinite."""
         return float(self.scores[self.scorable].std()) if np.isfinite(self.mean) else np.nan
 
     @property
     def key(self) -> tuple[int, float]:
-        """A sort key, larger for better evaluations: the rung, then the mean score; a failure is last in its rung."""
+        """A sort key, larger for better evaluations: the rung, then the mean score, failures last."""
         return self.rung, -np.inf if np.isnan(self.mean) else self.mean
 
 
 def sort_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return evaluations from the best to the worst; equal evaluations keep their order."""
+    """Sort evaluations from the best to the worst; equal evaluations keep their order."""
     return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
 def as_arrays(evaluations: Sequence[Evaluation]) -> PlainValues:
-    """Return the arrays of cv_results_; values of parameters are masked arrays, as in GridSearchCV."""
+    """Return the arrays of cv_results_, with masked arrays for parameters as in GridSearchCV."""
 
     def column(name: str) -> np.ndarray:
         return np.array([getattr(evaluation, name) for evaluation in evaluations])
@@ -111,7 +111,7 @@ def tabulate(
     notes: Sequence[str] = (),
     top: int | None = None,
 ) -> Table:
-    """Return the last evaluation of each candidate as a table of at most ``top`` rows.
+    """Return a table of the last evaluation of each candidate, with at most ``top`` rows.
 
     Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the caption.
     """
@@ -189,7 +189,7 @@ class SearchProgress:
         """Return how many fits are done, how long that took, and about how many seconds are left."""
         seconds = time.monotonic() - self._begin
         left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
-        rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
+        rest = f", about {format_duration(left)} left" if 0 < self._done < self.n_fits else ""
         return f"{self._done} of {self.n_fits} fits{so_far}{rest}"
 
 

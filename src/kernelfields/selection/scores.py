@@ -1,20 +1,20 @@
 """Scores of held-out items; higher is better.
 
-    "auto"             "log_likelihood", or where inference is approximate "accuracy", of several labels "hamming"
+    "auto"             "log_likelihood"; for approximate inference "accuracy", or "hamming" for several labels
     "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it separates close
                        candidates; needs exact inference
-    "accuracy"         what the estimator's own predictions get right: tokens, nodes, samples, or whole sets of labels
-    "entity_f1"        sequences: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints
-                       where they name one, else it is guessed from the labels
+    "accuracy"         share of right predictions of tokens, nodes, samples, or whole sets of labels
+    "entity_f1"        sequences: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints,
+                       or else guessed from the labels
     "micro_f1"         several labels: F1 of all labels of all instances together
     "hamming"          several labels: the share of single labels that are right, one minus the Hamming loss
     a name             any scorer of scikit-learn, such as "roc_auc" or "f1_macro", for classifiers and, counted by
                        positions, for sequences and graphs
     a function         scoring(estimator, X, y) of a fitted estimator and held-out items
 
-Where items have weights, "log_likelihood" and "accuracy" count held-out items by them, or alike where none has any: an
-item of weight two is the same as two of weight one. The other scores are not weighted.
-Fails: before any fit, ValueError for an unknown score, or for one that these labels do not have.
+"log_likelihood" and "accuracy" weight held-out items by their sample weights: an item of weight two counts as two items
+of weight one. The other scores are unweighted. Raises ValueError before any fit for an unknown score, or for one that
+is undefined for these labels.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Scoring = str | Callable[..., float]
 
 
 def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, items: Items) -> tuple[str, Scorer]:
-    """Return the name of the score, with "auto" resolved, and its function of a fold's fit."""
+    """Return the name of the score, with "auto" resolved, and its function of a fitted fold."""
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), _make_score(scoring)
     several = has_several_labels(estimator)
@@ -81,10 +81,10 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
 
 
 def _make_score(function: Callable[..., object]) -> Scorer:
-    """Return a score from a function of a fitted estimator, held-out inputs and their labels."""
+    """Make a score of a function of a fitted estimator, held-out inputs and their labels."""
 
     def score(fit: FoldFit) -> float:
-        """Return the score of a fold's fit."""
+        """Return the score of a fitted fold."""
         value = function(fit.estimator, fit.test.X, fit.test.y)
         if not isinstance(value, Real | np.number) or isinstance(value, bool):
             raise TypeError(f"scoring {function!r} must return a number, got {value!r}")
@@ -104,7 +104,7 @@ def _to_indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _guess_scheme(estimator: Searched, classes: np.ndarray) -> str:
-    """Return the name of the scheme of all labels together, not fold by fold."""
+    """Guess the scheme of entity labels from the labels of all folds."""
     named = Constraints.parse(getattr(estimator, "constraints", None)).scheme
     if named is not None:
         return named

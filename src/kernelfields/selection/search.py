@@ -1,6 +1,6 @@
 """The loop of a search: rungs of successive halving, paths of prior variances, folds.
 
-    for each rung:                          candidates left, positions used
+    for each rung:                          remaining candidates, number of positions
         for each path, the most promising first:      one kernel and rank, several prior variances
             for each fold:                  features once, then a fit and a score per prior variance
 
@@ -11,9 +11,9 @@
 Rungs are added until at most ``factor`` candidates are left for the last one, or until the first one would have
 fewer than ``smallest`` items. All rungs cost about the same. One rung is plain cross-validation.
 
-An interrupt ends the loop; what was evaluated on all folds stays. A fit that fails (a kernel that is not positive
-semi-definite, features that do not fit in memory) leaves the rest of its path without scores, and the search goes on.
-Fails: ValueError where every candidate failed.
+An interrupt ends the loop, with the candidates that were evaluated on all folds. A fit that fails (a kernel that is not
+positive semi-definite, features that exceed the memory) leaves the rest of its path without scores, and the search
+continues. Raises ValueError if every candidate fails.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kernelfields.selection.variance_path import FitFailure, follow_path
 
 @dataclass(frozen=True)
 class Rung:
-    """The number of candidates to compare, and of training positions of each fold; None means all of them."""
+    """The number of candidates of a rung, and of training positions of each fold; None means all."""
 
     n_candidates: int
     n_positions: int | None
 
 
 def count_candidates(n_candidates: int, factor: int) -> list[int]:
-    """Return the number of candidates of each rung, until at most ``factor`` are left."""
+    """Return the number of candidates of each rung, until at most ``factor`` remain."""
     counts = [n_candidates]
     while counts[-1] > factor:
         counts.append(-(-counts[-1] // factor))
@@ -48,7 +48,7 @@ def count_candidates(n_candidates: int, factor: int) -> list[int]:
 
 
 def plan_rungs(n_candidates: int, n_items: int, n_positions: int, *, factor: int, smallest: int) -> list[Rung]:
-    """Return the rungs for folds with ``n_items`` training items of ``n_positions`` in total."""
+    """Return the rungs for folds of ``n_items`` training items with ``n_positions`` in total."""
     counts = count_candidates(n_candidates, factor)
     last = max((n for n in range(len(counts)) if n_items // factor**n >= smallest), default=0)
     sizes = [n_positions // factor ** (last - index) for index in range(last)]
@@ -67,7 +67,7 @@ class Search:
         self._scorer, self._progress = scorer, progress
 
     def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung]) -> None:
-        """Evaluate candidates rung by rung; KeyboardInterrupt ends the search, or is raised without any score."""
+        """Evaluate candidates rung by rung; KeyboardInterrupt ends the search if there is a score."""
         left = list(candidates)
         for rung in rungs:
             self._announce(left, rung)
@@ -84,13 +84,13 @@ class Search:
             self.interrupted = True
 
     def _announce(self, candidates: Sequence[Candidate], rung: Rung) -> None:
-        """Add the fits of a rung to the progress, with an estimate of their work."""
+        """Add the fits of a rung to the progress, with an estimate of their cost."""
         sizes = [rung.n_positions or int(self._items.lengths[fold.train].sum()) for fold in self._folds]
         work = sum(_estimate_work(candidate, size) for candidate in candidates for size in sizes)
         self._progress.add(rung.n_candidates * len(sizes), work * rung.n_candidates / len(candidates))
 
     def _evaluate(self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str) -> None:
-        """Fit and score candidates on all folds, path by path; a failure fails the rest of its path."""
+        """Fit and score candidates on all folds, path by path; after a failure the rest of its path has no scores."""
         shares = [self._items.share(fold, rung.n_positions) for fold in self._folds]
         scorable = np.array([len(share.scored) > 0 for share in shares])
         if not scorable.any():

@@ -1,12 +1,12 @@
-"""What a search for structure chooses from: a parameter of a field, and the terms that its values add.
+"""Candidates of a structure search: values of a parameter of a field, and the terms that they add.
 
     cliques        clique sets of the labels of a sequence, beside those of the field
     label_graph    pairs of labels of an instance
 
-Pairs of labels are judged by their tables alone; with an edge kernel the fit that follows gives the chosen ones
-functions of the inputs, too. The marginals of a pair that does not meet yet need inference on a graph in which it does:
-all pairs are judged by one table of all labellings if there are few labels, else in batches that keep the graph narrow.
-Pairs that would make exact inference too wide are left out.
+Pairs of labels are evaluated by a table of parameters without inputs; with an edge kernel, the final fit adds functions
+of the inputs to the chosen pairs. The marginals of a candidate pair need inference on a graph with that edge: with few
+labels one table of all labellings serves all pairs, else pairs are evaluated in batches of small treewidth. Pairs that
+make the treewidth too large for exact inference are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernelfields.objective.designs.design import Design
 
 @dataclass(frozen=True)
 class PlacedCandidates:
-    """The terms of a field and of candidates on a sample."""
+    """The terms of a field and of all candidates on a sample."""
 
     sample: Sample
     base: Sequence[Design]
@@ -42,7 +42,7 @@ class PlacedCandidates:
 
 
 class Candidates(ABC):
-    """The candidates for one parameter of a field; ``given`` has the candidates of the user."""
+    """The candidates for a parameter of a field; ``given`` are those of the user."""
 
     #: The parameter that says which labels meet.
     parameter: ClassVar[str]
@@ -56,15 +56,15 @@ class Candidates(ABC):
 
     @abstractmethod
     def place(self, problem: FitState, data: PackedData) -> PlacedCandidates:
-        """Put data on the engine of a fit, with the terms of its field and of all candidates."""
+        """Place data on the engine of a fit, with the terms of the field and of all candidates."""
 
     @abstractmethod
     def value(self, names: Sequence[str]) -> object:
-        """Return the value of the parameter for some candidates, given by name."""
+        """Return the value of the parameter that consists of named candidates."""
 
 
 class CliqueCandidates(Candidates):
-    """Clique sets of sequences."""
+    """Candidate clique sets of sequences."""
 
     parameter = "cliques"
 
@@ -79,7 +79,7 @@ class CliqueCandidates(Candidates):
         return field.cliques
 
     def place(self, problem: FitState, data: PackedData) -> PlacedCandidates:
-        """Put data on the engine, with the clique sets of the field and the candidates, a set for each part of sums."""
+        """Place data on the engine, with the clique sets of the field and of the candidates; sums are split."""
         structure = problem.estimator.structure
         self._described: list[CliqueSet] = list(structure.described_cliques())
         whole = with_values(problem.estimator, {"cliques": [*self._described, *self.given]}).structure
@@ -90,7 +90,7 @@ class CliqueCandidates(Candidates):
         return PlacedCandidates(sample, designs[:n_base], designs[n_base:])
 
     def value(self, names: Sequence[str]) -> list[CliqueSet]:
-        """Return the clique sets of the field and the chosen sets, with the names of the search."""
+        """Return the clique sets of the field and the chosen ones, with their names in the search."""
         places = {name: place for place, name in enumerate(self._named)}
         chosen = [(name, self._named[name]) for name in sorted(names, key=lambda name: places[name])]
         return [
@@ -103,18 +103,18 @@ class CliqueCandidates(Candidates):
 
 
 class PairCandidates(Candidates):
-    """Pairs of labels of instances."""
+    """Candidate edges between the labels of an instance."""
 
     parameter = "label_graph"
 
     def start(self, field: Any) -> object:
-        """Return the graph of the field; for "auto" the graph without edges."""
+        """Return the label graph of the field; for "auto" a graph without edges."""
         if not (self.given is None or isinstance(self.given, list | tuple)):
             raise TypeError(f"candidates must be a list of pairs of labels, or None for all, got {self.given!r:.200}")
         return "none" if is_auto(field.label_graph) else field.label_graph
 
     def place(self, problem: FitState, data: PackedData) -> PlacedCandidates:
-        """Put data on the engine, with the terms of labels, and a table for each pair of the graph and candidate."""
+        """Place data on the engine, with the terms of labels, and a table for each current or candidate edge."""
         structure, names = problem.estimator.structure, problem.classes.tolist()
         self._base = list(problem.spec.pairs.values())
         every = list(itertools.combinations(range(len(names)), 2))
@@ -135,7 +135,7 @@ class PairCandidates(Candidates):
         return PlacedCandidates(sample, [*made.label_designs(), *tables[:n_base]], tables[n_base:], fits)
 
     def value(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the pairs of labels that meet, in order."""
+        """Return the edges of the label graph, in order."""
         return sorted([*self._base, *(self._pairs[name] for name in names)])
 
 

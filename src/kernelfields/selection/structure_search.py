@@ -1,9 +1,9 @@
-"""StructureSearch: an estimator that chooses which labels of another one meet (Remark 11).
+"""StructureSearch: an estimator that chooses the clique sets or edges of another one (Remark 11).
 
-    read the data, choose what is left to them -> search on a part -> the best structure fitted to all
+    read the data, resolve "auto" -> search on a part -> fit the best structure to all data
 
-The search (models/structure.py) stands before the solve of one fit, as a step of it: columns, scales and kernels are
-chosen once, and the field that ends has the structure as a parameter, as if it had been given.
+The search (models/structure.py) is a step before the solve of a single fit: columns, scales and kernels are chosen
+once, and the fitted field has the structure as a parameter, as if the user had passed it.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class StructureSearch(WrappedField):
         return self
 
     def _check_estimator(self) -> Searched:
-        """Return the estimator of the search, checked."""
+        """Return the checked estimator of the search."""
         check_declared(self)
         if not isinstance(self.estimator, Searched):
             raise TypeError(
@@ -267,7 +267,7 @@ class StructureSearch(WrappedField):
 
 
 class StructureChoice(FitStep):
-    """The step of a fit that chooses the structure of its field before the data are placed."""
+    """The step of a fit that chooses the structure of its field before data are placed."""
 
     #: The steps of the search, once it has ended.
     path: StructurePath
@@ -291,7 +291,7 @@ class StructureChoice(FitStep):
         return data
 
     def before(self, estimator: Any, problem: FitState) -> None:
-        """Search, and set the parameter for the clique sets or edges of the estimator."""
+        """Search, and set the parameter of the estimator for clique sets or edges."""
         search, options = self._search, replace(problem.run.options, watch=None)
         data, held_out = problem.data, problem.run.held_out
         if held_out is None and search.validation > 0:
@@ -315,7 +315,7 @@ class StructureChoice(FitStep):
         problem.spec = problem.estimator.structure.family(problem.classes, problem.data)
 
     def _split(self, count: int, random: np.random.Generator, noun: str) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the numbers of the items to fit and of held-out items; groups stay together."""
+        """Draw the numbers of fitted and of held-out items; groups stay together."""
         share = self._search.validation
         groups = np.arange(count) if self._groups is None else self._groups
         _, places, sizes = np.unique(groups, return_inverse=True, return_counts=True)
@@ -333,6 +333,6 @@ class StructureChoice(FitStep):
 
 
 def _copy_estimator(original: Searched) -> Searched:
-    """Return a clone with the original callbacks, which may hold an open file."""
+    """Clone an estimator, but share its callbacks, which may hold an open file."""
     without = type(original)(**{**original.get_params(deep=False), "callbacks": None})
     return clone(without).set_params(callbacks=original.callbacks)

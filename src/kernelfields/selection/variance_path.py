@@ -1,18 +1,18 @@
 """Fits along a path of prior variances, with basis and features of the kernel computed once.
 
-Whitened features Z do not depend on the prior variance s: the objective is ||V||^2 / (2 s) plus the likelihood of
-Z V. So one fold, kernel and rank need one basis, one Z of the training and at most one of the held-out items, and a
+Whitened features Z do not depend on the prior variance s: the objective is ||V||^2 / (2 s) minus the log-likelihood of
+Z V. So a fold, kernel and rank need one basis, one Z of the training items and at most one of the held-out items, and a
 fit for each s, from the smallest to the largest. Coefficients change about linearly with log s; a fit starts from
 
     V(s_2) + t (V(s_2) - V(s_1)),     t = min(1, log(s / s_2) / log(s_2 / s_1))
 
-with the two variances before it, and ends at the optimum for s, to within tol, wherever it started.
-A basis that grows by the gradient, and a graph of labels that is learnt, depend on s: they are chosen anew for each.
-The likelihood of hidden states has several maxima: a SequenceClassifier starts each fit as it does by itself.
+where s_1 < s_2 are the previous variances, and ends at the optimum for s, to within tol, from any start.
+A basis that grows by the gradient depends on s, as does a learnt graph of labels: both are computed for each s.
+The likelihood of hidden states has several maxima, so each fit of a SequenceClassifier has its usual start.
 
-Cost: features once, O(N r (d + r)), held-out ones included where a likelihood is computed; then passes over them.
-Both are kept where the estimator's engine keeps them, within its memory.
-Fails: FitFailure where the estimator's fit would raise, KeyboardInterrupt where it would keep an unfinished estimate.
+Cost: features once, O(N r (d + r)), with those of held-out items if a likelihood is computed; then passes over them.
+Features are stored by the estimator's engine, within its memory. Raises FitFailure for errors of the estimator's fit,
+and KeyboardInterrupt for an interrupted fit.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ Trail = list[tuple[Candidate, list[np.ndarray]]]
 
 
 class FitFailure(RuntimeError):
-    """A failed fit of a candidate; the original error is its cause."""
+    """The fit of a candidate failed; the cause is the original error."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A fitted candidate, the seconds of the fit, and the held-out part of its fold.
+    """A candidate fitted to a fold, with its seconds and held-out items.
 
     Seconds include an equal share of those of the features. ``log_likelihood()`` is that of the held-out part, per
     position whose label is known; ValueError if inference is approximate.
@@ -75,15 +75,15 @@ class FoldFit:
 
     @property
     def converged(self) -> bool:
-        """Whether the fit has reached the tolerance of the estimator."""
+        """Whether the fit reached the tolerance of the estimator."""
         solution = self.estimator.solution_
         return solution.converged or solution.relative_gap <= resolve_tolerance(self.estimator.tol)
 
 
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
-    """Yield the fits of the candidates of one path to one fold, from the smallest prior variance to the largest."""
+    """Yield the fits of the candidates of a path to a fold, from the smallest prior variance to the largest."""
     assert len(share.scored), "a share without items to score needs no fits"
-    train, test = items.take(share.train), items.take(share.scored)
+    train, test = items.select(share.train), items.select(share.scored)
     if test.weights is not None and not test.weights.any():
         test = test._replace(weights=None)
     ordered = sorted(candidates, key=lambda candidate: candidate.level)
@@ -95,7 +95,7 @@ def follow_path(estimator: Searched, items: Items, share: Share, candidates: Seq
 def _fit_each(
     described: SequenceClassifier, train: Part, test: Part, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
-    """Yield candidates, fitted one by one."""
+    """Yield candidates fitted separately."""
     for candidate in candidates:
         begin = time.perf_counter()
         estimator = clone(described).set_params(**candidate.params)
@@ -114,7 +114,7 @@ def _score_classes(estimator: SequenceClassifier, test: Part) -> float:
 def _fit_path(
     described: FieldEstimator, train: Part, test: Part, learnt: Learnt, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
-    """Yield candidates, fitted to the same features, each from the coefficients of the previous fits."""
+    """Yield candidates fitted to common features, each from the coefficients of previous fits."""
     begin = time.perf_counter()
     described = clone(described).set_params(**candidates[0].params)
     failing = partial(_convert_failures, blas_limit(described, train.n_positions))
@@ -139,13 +139,13 @@ def _fit_path(
         _check_interrupt(estimator)
         if anew or not trail:
             held_out = cache(partial(_make_likelihood, estimator, training, test, failing))
-        trail = [*_fits_of_row(trail, candidate), (candidate, fitted.coefficients)]
+        trail = [*_find_previous_fits(trail, candidate), (candidate, fitted.coefficients)]
         seconds = shared + time.perf_counter() - begin
         yield FoldFit(candidate, estimator, seconds, test, partial(_log_likelihood, fitted, held_out))
 
 
 def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
-    """Return the terms of a candidate on the training part, with the seed of its estimator."""
+    """Build the designs of a candidate on the training part, with the random state of its estimator."""
     training.run.options.random = random_generator(clone(estimator).random_state)
     cliques = estimator.structure.clique_sets(training)
     sample = training.place(training.data, cliques, beside)
@@ -155,7 +155,7 @@ def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tupl
 def _make_likelihood(
     estimator: FieldEstimator, training: FitState, test: Part, failing: Callable[[], AbstractContextManager]
 ) -> tuple[Datafit, float]:
-    """Return the likelihood of held-out items in the terms of a fit, and the weight of all labelled positions."""
+    """Return the likelihood of held-out items in the terms of a fit, and the weight of their labelled positions."""
     with failing():
         data = estimator.structure.read(test.X, test.y, test.weights)
         weights = np.ones(len(data.weights)) if test.weights is None else test.weights
@@ -176,7 +176,7 @@ def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, f
 
 @contextmanager
 def _convert_failures(limit: int | None = None) -> Iterator[None]:
-    """Limit the threads of BLAS, and turn errors of a candidate into FitFailure."""
+    """Return a context that limits BLAS threads and turns errors of a candidate into FitFailure."""
     try:
         with blas_threads(limit):
             yield
@@ -190,8 +190,8 @@ def _check_interrupt(estimator: Searched) -> None:
 
 
 def extrapolate_start(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
-    """Return initial coefficients: extrapolated from the last two fits of the row, else from the last fit."""
-    row = _fits_of_row(trail, candidate)
+    """Extrapolate initial coefficients from the last two fits of the row, or copy those of the last fit."""
+    row = _find_previous_fits(trail, candidate)
     if not row:
         return trail[0][1] if trail else None
     last, coefficients = row[-1]
@@ -203,6 +203,6 @@ def extrapolate_start(trail: Trail, candidate: Candidate) -> list[np.ndarray] | 
     return [V + step * (V - W) for V, W in zip(coefficients, earlier, strict=True)]
 
 
-def _fits_of_row(trail: Trail, candidate: Candidate) -> Trail:
+def _find_previous_fits(trail: Trail, candidate: Candidate) -> Trail:
     """Return the previous fits with the same prior variance of transitions."""
     return [(before, fit) for before, fit in trail if before.level[0] == candidate.level[0]]
