@@ -157,7 +157,7 @@ def _read_labels(element: ElementTree.Element, shown: str) -> dict[str, str]:
 def find_outside_label(control: Control, types: Iterable[object], *, allowed: bool) -> str | None:
     """Return the label of positions without a region: the only type that the control lacks, or None.
 
-    Fails: ConfigurationError if there are several such labels, or one that is not ``allowed``.
+    Raises ConfigurationError if there are several such labels, or one that is not ``allowed``.
     """
     missing = [str(kind) for kind in types if str(kind) not in control.labels]
     if len(missing) > 1 or (missing and not allowed):

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernelfields.page.server import HOST, Refused, bind_socket, check_installed
+from kernelfields.page.server import HOST, RefusedRequest, bind_socket, check_installed
 from kernelfields.studio.annotations import Annotation
 from kernelfields.studio.backend import Backend
 from kernelfields.studio.tasks import TaskError
@@ -55,24 +55,26 @@ def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlett
         if login is None:
             host = request.headers.get("host", "").rsplit(":", 1)[0]
             if host not in _LOCAL:
-                raise Refused(403, f"requests for {host!r:.60} are not answered without a password: start with --user")
+                raise RefusedRequest(
+                    403, f"requests for {host!r:.60} are not answered without a password: start with --user"
+                )
         elif not _is_login(request.headers.get("authorization", ""), login):
-            raise Refused(401, "the name or the password is wrong")
+            raise RefusedRequest(401, "the name or the password is wrong")
 
     async def read_body(request: Request) -> dict[str, Any]:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise Refused(415, "requests are JSON")
+            raise RefusedRequest(415, "requests are JSON")
         raw = b""
         async for chunk in request.stream():
             raw += chunk
             if len(raw) > _MOST_BYTES:
-                raise Refused(413, "the request is too large: send fewer tasks at once")
+                raise RefusedRequest(413, "the request is too large: send fewer tasks at once")
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
-            raise Refused(400, "the request is not JSON") from None
+            raise RefusedRequest(400, "the request is not JSON") from None
         if not isinstance(body, dict):
-            raise Refused(400, "the request must be an object")
+            raise RefusedRequest(400, "the request must be an object")
         return body
 
     def handle(ask: Callable[[dict[str, Any]], object], status: int = 200) -> Callable[[Request], Awaitable[Response]]:
@@ -81,7 +83,7 @@ def make_app(backend: Backend, login: tuple[str, str] | None = None) -> Starlett
                 check(request)
                 body = await read_body(request) if request.method == "POST" else {}
                 return JSONResponse(await run_in_threadpool(ask, body), status)
-            except Refused as refusal:
+            except RefusedRequest as refusal:
                 headers = {"WWW-Authenticate": 'Basic realm="kernelfields"'} if refusal.status == 401 else None
                 return JSONResponse({"error": str(refusal)}, refusal.status, headers=headers)
             except (ValueError, TypeError, KeyError, OSError) as error:
