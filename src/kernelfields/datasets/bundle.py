@@ -1,4 +1,4 @@
-"""What the functions of data sets return: a Bunch, X and y, or a data frame with a row for each position."""
+"""Results of data set functions: a Bunch, X and y, or a data frame with a row for each position."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from kernelfields.numerics.parameters import is_whole
 
 
 def read_file(name: str) -> str:
-    """Return the text of a file of the package."""
+    """Return the text of a file in the package."""
     packed = files("kernelfields.datasets").joinpath("files", name).read_bytes()
     return gzip.decompress(packed).decode("utf-8")
 
 
 def read_blocks(name: str) -> list[list[list[str]]]:
-    """Return the cells of the lines of each block of a file; blocks are separated by empty lines."""
+    """Return the cells of the lines of each block; blocks are separated by empty lines."""
     blocks = read_file(name).strip("\n").split("\n\n")
     return [[line.split("\t") for line in block.split("\n")] for block in blocks]
 
 
 def check_counts(**counts: object) -> None:
-    """Raise ValueError unless all arguments are whole numbers above 0."""
+    """Raise ValueError unless all arguments are positive integers."""
     for name, value in counts.items():
         if not is_whole(value) or value < 1:
             raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
@@ -86,7 +86,7 @@ def pack_rows(
     return_X_y: bool,
     as_frame: bool,
 ) -> Any:
-    """Return a table and its labels, a column for each, in the requested form."""
+    """Return a table and its labels, one column each, in the requested form."""
     about: dict[str, Any] = {
         "feature_names": list(features),
         "target_names": list(targets),
@@ -101,12 +101,12 @@ def pack_rows(
 
 
 def pack_items(function: Callable, X: Any, y: Any, *, return_X_y: bool, **more: Any) -> Any:
-    """Return items that are no table in the requested form."""
+    """Return items other than tables in the requested form."""
     return (X, y) if return_X_y else Bunch(data=X, target=y, DESCR=inspect.getdoc(function), **more)
 
 
 def _make_frame(table: Mapping[str, Any]) -> Any:
-    """Return a data frame; ImportError in words without pandas."""
+    """Return a data frame; ImportError with advice if pandas is not installed."""
     try:
         import pandas as pd
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Chords that lead back to a key, and the notes that are heard."""
+"""Songs: chords that lead back to a key, and the heard notes of each chord."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Bins are intervals (low, high] of confidence, of equal width. A true label that 
 probability 0: it is wrong, and its Brier score has 1 for it.
 
 Arrays: marginals, one (T, L) per sequence, columns in the order of ``classes`` (L,). Cost: O(N L).
-Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities.
+Raises ValueError naming the sequence whose marginals have another shape or are no probabilities.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ReliabilityCurve(Result):
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Result):
-    """Distance of probabilities from shares: expected calibration error, Brier score and reliability curve.
+    """Calibration of probabilities: expected calibration error, Brier score and reliability curve.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Calibration(Result):
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """For each position (N,): probability of the best label, whether it is right, squared error, the label."""
+    """The best label of each position (N,): its probability, correctness, squared error, and name."""
 
     confidence: np.ndarray
     correct: np.ndarray
@@ -102,7 +102,7 @@ class Confidences:
     labels: list
 
     def statistics(self, packed: PackedLabels, edges: np.ndarray) -> np.ndarray:
-        """Return sums by sequence, (S, 3 n_bins + 1): positions, confidences, right labels per bin; squared errors."""
+        """Return sums by sequence, (S, 3 n_bins + 1): positions, confidences, right labels by bin; squared errors."""
         n_bins = len(edges) - 1
         cells = packed.sequence * n_bins + np.searchsorted(edges[1:-1], self.confidence)
         size = packed.n_sequences * n_bins
@@ -135,7 +135,7 @@ def confidence_bins(n_bins: int) -> np.ndarray:
 def calibration_figures(
     sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling
 ) -> Calibration:
-    """Compute figures from statistics (S, 3 n_bins + 1) and their resampled sums (1 + n_resamples, 3 n_bins + 1)."""
+    """Compute figures from statistics (S, 3 n_bins + 1) and resampled sums (1 + n_resamples, 3 n_bins + 1)."""
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
     own_counts, _, own_correct = np.split(by_sequence[:, :-1], 3, axis=1)
     n_positions, n_sequences = counts.sum(axis=1), len(by_sequence)

@@ -17,7 +17,7 @@ import numpy as np
 from kernelfields.evaluation.entities import entity_reader
 from kernelfields.evaluation.evaluation import count_prediction, estimated_proportions, resampled_figures
 from kernelfields.evaluation.label_scores import Counts, average_table, choose_labels
-from kernelfields.evaluation.packed_labels import keep_known, pack_labels
+from kernelfields.evaluation.packed_labels import pack_labels, select_known
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.tables import Estimate, Result, Table
 
@@ -31,7 +31,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Difference(Result):
-    """A figure of two predictions, and their difference.
+    """A figure for two predictions, and its difference.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Comparison(ResampledFigures):
     entity_f1: Difference | None = None
 
     def parts(self) -> list[str | Table]:
-        """Return the size of the data, and the figures of both predictions with their differences.
+        """Yield the size of the data, and the figures of both predictions with differences.
 
         Returns
         -------
@@ -164,7 +164,7 @@ def compare(
     True
     """
     resampling = Resampling(n_resamples, confidence, random_state)
-    y_true, predicted, scheme = keep_known(y_true, {"first": first, "second": second}, scheme)
+    y_true, predicted, scheme = select_known(y_true, {"first": first, "second": second}, scheme)
     packed = pack_labels(y_true=y_true, **predicted)
     chosen = choose_labels(labels, packed)
     reader = entity_reader(scheme, packed.labels)
@@ -175,7 +175,7 @@ def compare(
     own, figures = [], []
     for name, parts in statistics.items():
         summed = {part: sums[f"{name} {part}"] for part in parts}
-        labelled, resampled = (Counts(values["labels"]).take(chosen) for values in (parts, summed))
+        labelled, resampled = (Counts(values["labels"]).select(chosen) for values in (parts, summed))
         averages = average_table(labelled, resampled, resampling)
         own.append({**estimated_proportions(parts, resampling), "macro_f1": averages["macro"].f1})
         figures.append(resampled_figures(summed, chosen))
@@ -183,7 +183,7 @@ def compare(
     for name in figures[0]:
         gap, n_sequences = (
             figures[1][name] - figures[0][name],
-            _n_sequences_of_figure(name, statistics.values(), chosen),
+            _count_sequences(name, statistics.values(), chosen),
         )
         defined = gap[1:][~np.isnan(gap[1:])]
         share = float(np.mean((np.sign(defined) + 1) / 2)) if defined.size and n_sequences > 1 else None
@@ -191,8 +191,8 @@ def compare(
     return Comparison(packed.n_sequences, packed.n_positions, int(n_resamples), float(confidence), **differences)
 
 
-def _n_sequences_of_figure(figure: str, statistics: Iterable[Mapping[str, np.ndarray]], columns: np.ndarray) -> int:
-    """Return the number of sequences with data for a figure of both predictions."""
+def _count_sequences(figure: str, statistics: Iterable[Mapping[str, np.ndarray]], columns: np.ndarray) -> int:
+    """Count the sequences for which a figure is defined in both predictions."""
     if figure == "macro_f1":
         counts = [parts["labels"][:, 1:, columns].sum(axis=(1, 2)) for parts in statistics]
     elif figure == "entity_f1":

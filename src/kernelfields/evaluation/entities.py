@@ -2,13 +2,13 @@
 
     position t goes on with the entity of t - 1  <=>  tag(t - 1) in {B, I}, tag(t) in {I, E, L}, same type
 
-Every other position that is not O begins an entity. These are the rules of conlleval, which read labels of "bio"
-and "iob1" alike and make the best of labels that break their scheme: I-X after O begins an entity. An entity is
+Every other position that is not O begins an entity. These are the rules of conlleval, which accept both "bio" and
+"iob1", and labels that violate their scheme: I-X after O begins an entity. An entity is
 found if one with the same first position, last position and type is predicted. seqeval in its default mode gives
 the same figures; it does not support "bilou", which is read here as "bioes" with other letters.
 
 Arrays: starts, stops, types (E,) of E entities in packed positions. Cost: O(N), without loops over positions.
-Fails: ValueError naming a label that does not fit the scheme.
+Raises ValueError naming a label that does not fit the scheme.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Span(NamedTuple):
 
 
 class PackedSpans(NamedTuple):
-    """Entities of packed labels: first positions, positions after the last, numbers of types, (E,) each."""
+    """Entities of packed labels: begins, ends and type codes, (E,) each."""
 
     starts: np.ndarray
     stops: np.ndarray
@@ -62,7 +62,7 @@ class PackedSpans(NamedTuple):
 
 
 class EntityReader:
-    """A reader of entities in codes of labels of a scheme; ``types`` are the sorted types of the labels."""
+    """A reader of entities from codes of labels in a scheme; ``types`` are the sorted entity types."""
 
     def __init__(self, scheme: Scheme, labels: list):
         self.scheme = scheme
@@ -75,7 +75,7 @@ class EntityReader:
 
 
 def entity_reader(scheme: str | Scheme | None, labels: list) -> EntityReader | None:
-    """Return a reader for the scheme; None without a scheme, or for "auto" if the labels follow no scheme."""
+    """Return a reader for a scheme; None without a scheme, or for "auto" if labels match no scheme."""
     if scheme is None or isinstance(scheme, Scheme):
         found = scheme
     else:
@@ -84,7 +84,7 @@ def entity_reader(scheme: str | Scheme | None, labels: list) -> EntityReader | N
 
 
 def span_rules(classes: Iterable, scheme: str | Scheme | None = "auto") -> tuple[SpanRules, list]:
-    """Return the label pairs of one span, and the names of types: of a scheme, or the labels themselves.
+    """Return the label pairs within spans, and the type names, of a scheme or of plain labels.
 
     Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
     """

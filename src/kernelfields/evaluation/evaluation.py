@@ -9,7 +9,7 @@
 Proportions have Wilson intervals (intervals.py); the intervals of all other figures come from the same
 resamples of sequences (resampling.py). Cost: O(N) to count and
 O(B S K) to resample, with B resamples, S sequences and K of the order of three times the labels.
-Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that occur on one side only
+Raises ValueError or TypeError naming the argument, the sequence and the position. Labels that occur on one side only
 count as errors.
 
 Decodings are other ways to predict labels from the same field:
@@ -38,7 +38,7 @@ from kernelfields.evaluation.label_scores import (
     score_table,
 )
 from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, collect_predictions
-from kernelfields.evaluation.packed_labels import PackedLabels, keep_known, pack_labels
+from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels, select_known
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.evaluation.results import DecodingScores, EntityScores, Evaluation, LogLikelihood
 from kernelfields.reports.tables import Estimate
@@ -132,7 +132,7 @@ def evaluate(
         if decode is not None or labels_only:
             raise TypeError("decode and labels_only are for a model: evaluate(model, X, y, decode=...)")
         given = Predictions(truth, predicted, None, log_likelihood, marginals, classes)
-    y_true, y_pred, marginals, decodings, scheme = _keep_known(given, scheme)
+    y_true, y_pred, marginals, decodings, scheme = _select_known(given, scheme)
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     averaged = choose_labels(labels, packed)
@@ -167,7 +167,7 @@ def evaluate(
         accuracy=main["accuracy"],
         sequence_accuracy=main["sequence_accuracy"],
         per_label=score_table(labelled, packed.labels, resampling),
-        averages=average_table(labelled.take(averaged), resampled.take(averaged), resampling),
+        averages=average_table(labelled.select(averaged), resampled.select(averaged), resampling),
         entities=entities,
         log_likelihood=likelihood,
         calibration=calibration,
@@ -178,13 +178,13 @@ def evaluate(
     )
 
 
-def _keep_known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
-    """Return true and predicted labels, marginals and decodings at positions with a known label, and the scheme."""
+def _select_known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
+    """Select the positions with a known label in labels, marginals and decodings; return the scheme, too."""
     decoded = given.decodings or {}
     others = {"y_pred": given.y_pred, **{f"decoding {name}": labels for name, labels in decoded.items()}}
     if given.marginals is not None:
         others["marginals"] = given.marginals
-    y_true, chosen, scheme = keep_known(given.y_true, others, scheme)
+    y_true, chosen, scheme = select_known(given.y_true, others, scheme)
     decodings = {name: chosen[f"decoding {name}"] for name in decoded} or None
     return y_true, chosen["y_pred"], chosen.get("marginals"), decodings, scheme
 
@@ -195,7 +195,7 @@ def _keep_known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, 
 def count_prediction(
     packed: PackedLabels, reader: EntityReader | None, predicted: str = "y_pred"
 ) -> dict[str, np.ndarray]:
-    """Count sequences, tokens and right sequences (S,), labels (S, 3, L) and entities (S, 3, T), by sequence."""
+    """Count by sequence: right sequences (S,), tokens, labels (S, 3, L) and entities (S, 3, T)."""
     statistics = {
         "sequences": np.ones(packed.n_sequences),
         "tokens": packed.lengths,
@@ -208,12 +208,12 @@ def count_prediction(
 
 
 def resampled_figures(sums: Mapping[str, np.ndarray], columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the figures (1 + n_resamples,) of summed statistics, averaged over the labels ``columns``."""
+    """Compute figures (1 + n_resamples,) of summed statistics, averaged over the labels ``columns``."""
     labels = Counts(sums["labels"])
     figures = {
         "accuracy": labels.hits.sum(axis=1) / sums["tokens"],
         "sequence_accuracy": sums["right"] / sums["sequences"],
-        "macro_f1": labels.take(columns).average("macro")[2],
+        "macro_f1": labels.select(columns).average("macro")[2],
     }
     if "entities" in sums:
         figures["entity_f1"] = Counts(sums["entities"]).average("micro")[2]
@@ -221,13 +221,13 @@ def resampled_figures(sums: Mapping[str, np.ndarray], columns: np.ndarray) -> di
 
 
 def estimated_proportions(statistics: Mapping[str, np.ndarray], resampling: Resampling) -> dict[str, Estimate]:
-    """Return the figures that are proportions, with Wilson intervals, from statistics by sequence."""
+    """Estimate the proportions among the figures with Wilson intervals, from statistics by sequence."""
     figures = {
         "accuracy": resampling.proportion(Counts(statistics["labels"]).hits.sum(axis=1), statistics["tokens"]),
         "sequence_accuracy": resampling.proportion(statistics["right"], statistics["sequences"]),
     }
     if "entities" in statistics:
-        figures["entity_f1"] = score_table(Counts(statistics["entities"]).over_labels(), ["all"], resampling)["all"].f1
+        figures["entity_f1"] = score_table(Counts(statistics["entities"]).sum_labels(), ["all"], resampling)["all"].f1
     return figures
 
 
@@ -249,7 +249,7 @@ def _confusions(packed: PackedLabels) -> dict[tuple[object, object], int]:
 def _score_decodings(
     y_true: object, y_pred: object, decodings: Mapping[str, object], scheme: str | None, resampling: Resampling
 ) -> dict[str, DecodingScores] | None:
-    """Return the figures of each decoding by its name, or None if all equal ``y_pred``."""
+    """Return the figures of each decoding by name, or None if all equal ``y_pred``."""
     scores = {}
     for name, labels in decodings.items():
         # Packed one by one: labels that one decoding alone predicts are not among those of the others.
@@ -264,7 +264,7 @@ def _score_decodings(
 
 
 def _likelihood_statistics(log_likelihood: object, packed: PackedLabels) -> np.ndarray:
-    """Return log-likelihoods, zero if infinite, and marks of infinite values, (S, 2)."""
+    """Return log-likelihoods, 0 if infinite, and an indicator of infinite ones, (S, 2)."""
     values = np.asarray(log_likelihood, dtype=np.float64)
     if values.shape != (packed.n_sequences,):
         raise ValueError(

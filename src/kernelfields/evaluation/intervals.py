@@ -5,13 +5,13 @@
     e = p (1 - p) / var(p) n / (n - 1) (z / t)^2                effective number of independent cases
     (p + z^2 / 2e  -+  z sqrt(p (1 - p) / e + z^2 / 4e^2)) / (1 + z^2 / e)            Wilson's interval
 
-Resamples of 1 of 1, or of 20 of 20, are all alike, so the bootstrap would call such a proportion certain. Wilson's
-interval does not: 1 of 1 is [0.207, 1.000], 20 of 20 is [0.839, 1.000]. It assumes independent cases, and positions of
+Resamples of 1 of 1, or of 20 of 20, are all equal, so a bootstrap interval has length zero. Wilson's interval for 1 of
+1 is [0.207, 1.000], for 20 of 20 [0.839, 1.000]. It assumes independent cases, and positions of
 a sequence are not independent. Therefore n is replaced by e, the number of independent cases with the observed variance
 between sequences, as Korn and Graubard (1998) do for surveys. Student's quantile t with m - 1 degrees of freedom
-replaces z, because this variance is itself estimated. e lies between n^2 / sum_i n_i^2, where all cases of a sequence
-are right or wrong together, and n. Where all are right, or none, the variance between sequences is unknown, and e is
-the former: a sequence counts as one case, whatever its length.
+replaces z, because this variance is itself estimated. e lies between n^2 / sum_i n_i^2, if all cases of a sequence
+are right or wrong together, and n. If all are right, or none, the variance between sequences is unknown, and e is the
+former: a sequence counts as one case, whatever its length.
 
 F1 = 2 J / (1 + J) increases with J = hits / (predicted + true - hits), which is a proportion: its interval is that
 of J, transformed.
@@ -30,7 +30,7 @@ from kernelfields.reports.tables import Estimate
 
 
 def wilson_intervals(hits: np.ndarray, cases: np.ndarray, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends (K,) of the intervals of proportions, from hits and cases (S, K) of each sequence."""
+    """Compute the interval ends (K,) of proportions, from hits and cases (S, K) by sequence."""
     total = cases.sum(axis=0)
     defined = total > 0
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -47,13 +47,13 @@ def wilson_intervals(hits: np.ndarray, cases: np.ndarray, confidence: float = 0.
 def f1_intervals(
     hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends (K,) of the intervals of F1, from counts (S, K) of each sequence."""
+    """Compute the interval ends (K,) of F1, from counts (S, K) by sequence."""
     low, high = wilson_intervals(hits, predicted + true - hits, confidence)
     return 2 * low / (1 + low), 2 * high / (1 + high)
 
 
 def mean_interval(estimates: Sequence[Estimate], weights: np.ndarray) -> tuple[float, float]:
-    """Return the interval of a weighted mean of estimates, as if they were independent.
+    """Compute the interval of a weighted mean of independent estimates.
 
     The squared distances from the mean to its ends are the weighted sums of theirs (Zou and Donner, 2008). Estimates
     without an interval add nothing; NaN where none has one.
@@ -70,7 +70,7 @@ def mean_interval(estimates: Sequence[Estimate], weights: np.ndarray) -> tuple[f
 
 
 def _effective_cases(hits: np.ndarray, cases: np.ndarray, proportion: np.ndarray, confidence: float) -> np.ndarray:
-    """Return the number of independent cases with the variance of the cases of sequences, (K,)."""
+    """Compute effective numbers of independent cases, (K,), from cases clustered by sequence."""
     total, holders = cases.sum(axis=0), np.sum(cases > 0, axis=0)
     least = total**2 / np.sum(cases.astype(float) ** 2, axis=0)
     freedom = np.maximum(holders - 1, 1)

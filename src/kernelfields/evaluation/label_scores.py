@@ -64,7 +64,7 @@ class Scores(Result):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Hits, predicted and true labels, ``values`` (S, 3, L) by sequence or (1 + n_resamples, 3, L) summed."""
+    """Hits, predicted and true labels, ``values`` (S, 3, L) by sequence or (1 + n_resamples, 3, L) in total."""
 
     values: np.ndarray
 
@@ -83,22 +83,22 @@ class Counts:
         """Number of positions where a label is true, (S, L)."""
         return self.values[:, 2]
 
-    def take(self, columns: np.ndarray) -> Counts:
-        """Return the counts of the chosen labels."""
+    def select(self, columns: np.ndarray) -> Counts:
+        """Return the counts of selected labels."""
         return Counts(self.values[:, :, columns])
 
-    def over_sequences(self) -> Counts:
-        """Return the counts of all sequences, (1, 3, L)."""
+    def sum_sequences(self) -> Counts:
+        """Sum the counts over sequences, (1, 3, L)."""
         return Counts(self.values.sum(axis=0, keepdims=True))
 
-    def over_labels(self) -> Counts:
-        """Return the total counts over labels, (S, 3, 1)."""
+    def sum_labels(self) -> Counts:
+        """Sum the counts over labels, (S, 3, 1)."""
         return Counts(self.values.sum(axis=2, keepdims=True))
 
     def average(self, kind: str) -> np.ndarray:
-        """Return precision, recall and F1 averaged over labels, (3, 1 + n_resamples); NaN if undefined."""
+        """Average precision, recall and F1 over labels, (3, 1 + n_resamples); NaN if undefined."""
         if kind == "micro":
-            return self.over_labels()._scores()[..., 0]
+            return self.sum_labels()._scores()[..., 0]
         scores = self._scores()
         defined = ~np.isnan(scores)
         weights = defined * (1.0 if kind == "macro" else self.true)
@@ -107,7 +107,7 @@ class Counts:
         return np.divide(weighted.sum(axis=2), total, out=np.full(total.shape, np.nan), where=total > 0)
 
     def _scores(self) -> np.ndarray:
-        """Return precision, recall and F1 of summed counts, (3, 1 + n_resamples, L); NaN if undefined."""
+        """Compute precision, recall and F1 from counts, (3, 1 + n_resamples, L); NaN if undefined."""
         both = self.predicted + self.true
         above = np.stack([self.hits, self.hits, 2 * self.hits])
         below = np.stack([self.predicted, self.true, both])
@@ -128,7 +128,7 @@ def label_counts(packed: PackedLabels, predicted: str = "y_pred") -> Counts:
 
 
 def score_table(counts: Counts, names: Iterable[Name], resampling: Resampling) -> dict[Name, Scores]:
-    """Score each label, from counts by sequence."""
+    """Score each label from counts by sequence."""
     precision = resampling.proportions(counts.hits, counts.predicted)
     recall = resampling.proportions(counts.hits, counts.true)
     f1 = resampling.f1_scores(counts.hits, counts.predicted, counts.true)
@@ -137,14 +137,14 @@ def score_table(counts: Counts, names: Iterable[Name], resampling: Resampling) -
 
 
 def average_table(counts: Counts, sums: Counts, resampling: Resampling) -> dict[str, Scores]:
-    """Average over labels, from counts by sequence and their resampled sums.
+    """Average scores over labels, from counts by sequence and resampled sums.
 
     The micro average is a proportion like those of labels. For the others the interval is the wider, at each end, of
     the resamples' and of that of a mean of the labels' own estimates: resamples reflect how labels depend on each
     other, the estimates how few there are.
     """
-    table, n_sequences = score_table(counts.over_labels(), ["micro"], resampling), len(counts.values)
-    own, total = score_table(counts, range(counts.values.shape[2]), resampling).values(), counts.over_sequences()
+    table, n_sequences = score_table(counts.sum_labels(), ["micro"], resampling), len(counts.values)
+    own, total = score_table(counts, range(counts.values.shape[2]), resampling).values(), counts.sum_sequences()
     seen = (total.predicted + total.true)[0] > 0
     for kind in AVERAGES[1:]:
         weights = seen * (1.0 if kind == "macro" else total.true[0])
@@ -159,12 +159,12 @@ def average_table(counts: Counts, sums: Counts, resampling: Resampling) -> dict[
 
 
 def right_sequences(packed: PackedLabels, predicted: str = "y_pred") -> np.ndarray:
-    """Return a mask (S,) of the sequences without a wrong label."""
+    """Return a mask (S,) of the sequences without wrong labels."""
     return np.minimum.reduceat(packed.codes["y_true"] == packed.codes[predicted], packed.offsets[:-1])
 
 
 def choose_labels(labels: object, packed: PackedLabels) -> np.ndarray:
-    """Return the columns of the labels to average over, all for None; missing labels have no column."""
+    """Return the columns of the labels to average over, None for all; labels without data have none."""
     if labels is None:
         return np.arange(len(packed.labels))
     if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -223,7 +223,7 @@ def sequence_accuracy(y_true: object, y_pred: object) -> float:
 
 
 def label_f1_score(y_true: object, y_pred: object, *, average: str = "macro", labels: object = None) -> float:
-    """Return the F1 of labels, averaged.
+    """Compute the F1 of labels, averaged.
 
     Parameters
     ----------
@@ -250,17 +250,17 @@ def label_f1_score(y_true: object, y_pred: object, *, average: str = "macro", la
     """
     check_average(average)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
-    counts = label_counts(packed).take(choose_labels(labels, packed))
+    counts = label_counts(packed).select(choose_labels(labels, packed))
     return total_f1(counts, average)
 
 
 def total_f1(counts: Counts, average: str) -> float:
-    """Return the averaged F1 of counts summed over sequences, 0 if no label is true or predicted."""
-    f1 = float(counts.over_sequences().average(average)[2, 0])
+    """Compute the averaged F1 of counts summed over sequences; 0 if no label is true or predicted."""
+    f1 = float(counts.sum_sequences().average(average)[2, 0])
     return 0.0 if np.isnan(f1) else f1
 
 
 def check_average(average: object) -> None:
-    """Raise unless ``average`` names a way to average."""
+    """Raise ValueError for an unknown ``average``."""
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {', '.join(map(repr, AVERAGES))}, got {average!r}")

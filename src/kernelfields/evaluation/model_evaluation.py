@@ -4,7 +4,7 @@ A classifier of single inputs, or of whole sequences, is evaluated as sequences 
 instance as a sequence of them.
 
 Cost: four passes over the data, for the labels of both decodings, marginals and likelihoods.
-Fails: TypeError for a model without probabilities; else as the model does.
+Raises TypeError for a model without probabilities; else as the model does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ JOINT, POSTERIOR = "viterbi", "posterior"
 
 @runtime_checkable
 class FittedModel(Protocol):
-    """A fitted estimator of labels."""
+    """The interface of a fitted estimator of labels."""
 
     def predict(self, X: Any) -> Iterable[object]:
         """Return the labels of each item."""
 
 
 class AnswerForm(Protocol):
-    """The form of the answers of a field; ``is_single``: one label for each item, of common classes."""
+    """The form of a field's answers; ``is_single``: one label for each item, of common classes."""
 
     is_single: ClassVar[bool]
 
@@ -46,14 +46,14 @@ class AnswerForm(Protocol):
 
 @runtime_checkable
 class LabelField(Protocol):
-    """A fitted field of labels."""
+    """The interface of a fitted field of labels."""
 
     _answer_format: AnswerForm
 
 
 @dataclass
 class Predictions:
-    """True and predicted labels of a model, likelihoods and probabilities, and parameters of ``evaluate``."""
+    """True and predicted labels, likelihoods and probabilities, as arguments of ``evaluate``."""
 
     y_true: Any
     y_pred: Any
@@ -68,7 +68,7 @@ class Predictions:
 def collect_predictions(
     model: FittedModel, X: Any, y: Any, decode: str | None = None, labels_only: bool = False
 ) -> Predictions:
-    """Predict with a fitted estimator for X, with the given ``decode``; labels alone with ``labels_only``."""
+    """Predict labels of X with the decoding ``decode`` and, unless ``labels_only``, probabilities."""
     asked, X, y = unwrap_field(model, X, y)
     is_field = isinstance(asked, LabelField)
     if not is_field:
@@ -102,7 +102,7 @@ def collect_predictions(
 
 
 def _refuse_annotators(y: object) -> None:
-    """Raise TypeError for labels of several annotators, a dict or one for each sequence."""
+    """Raise TypeError for labels of several annotators."""
     if isinstance(y, Mapping) or (is_sequence(y) and any(isinstance(item, Mapping) for item in y)):
         raise TypeError(
             "y holds labels of several annotators, and predictions are compared with one label for each position: pass "
@@ -111,7 +111,7 @@ def _refuse_annotators(y: object) -> None:
 
 
 def _log_likelihoods(field: Any, X: Any, y: Any) -> np.ndarray:
-    """Return log p(y | x) of each item, minus infinity for labels outside the classes."""
+    """Compute log p(y | x) of each item, minus infinity for labels outside the classes."""
     seen, unseen = replace_unseen(y, field.classes_, field.classes_[0])
     found = np.array(field.log_likelihood(X, seen, per_item=True))
     found[[item for item, _, _ in unseen]] = -np.inf

@@ -4,7 +4,7 @@
 
 The labels are those that occur in any of the lists, sorted, so a label that occurs in one of them only is a label like
 the others. Labels are strings, or whole numbers and booleans. Cost: O(N).
-Fails: ValueError or TypeError naming the list, the sequence (counted from 0) and the position.
+Raises ValueError or TypeError naming the list, the sequence (counted from 0) and the position.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING_KNOWN = "no label is known: there is no position to compare predictions 
 
 @dataclass(frozen=True, eq=False)
 class PackedLabels:
-    """Codes (N,) of each list by its name, offsets (S + 1,), and the sorted labels of the codes."""
+    """Lists of label sequences as codes (N,) by name, with offsets (S + 1,) and the sorted labels."""
 
     codes: dict[str, np.ndarray]
     offsets: np.ndarray
@@ -44,7 +44,7 @@ class PackedLabels:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of positions of every sequence, (S,)."""
+        """Number of positions of each sequence, (S,)."""
         return np.diff(self.offsets)
 
     @property
@@ -53,7 +53,7 @@ class PackedLabels:
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
     def split(self, values: list) -> list[list]:
-        """Split values of positions into one list for each sequence."""
+        """Split values of positions into a list for each sequence."""
         return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
     def count(self, positions: np.ndarray | slice, groups: np.ndarray, n_groups: int) -> np.ndarray:
@@ -63,7 +63,7 @@ class PackedLabels:
 
 
 def pack_labels(**lists: object) -> PackedLabels:
-    """Pack lists of label sequences of the same lengths: ``pack_labels(y_true=..., y_pred=...)``."""
+    """Pack named lists of label sequences of equal lengths: ``pack_labels(y_true=..., y_pred=...)``."""
     flat: dict[str, list] = {}
     first_name, sizes = next(iter(lists)), np.zeros(0, dtype=np.int64)
     for name, sequences in lists.items():
@@ -123,7 +123,7 @@ def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str)
 
 
 def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
-    """Return "strings" or "numbers"; raise at the first label of another kind."""
+    """Return "strings" or "numbers"; raise for labels of mixed types."""
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
         return "strings"
@@ -151,8 +151,8 @@ def _kind_of(label: object) -> str | None:
 # ---- labels that are partly known
 
 
-def keep_known(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[Any, dict[str, Any], str | None]:
-    """Return y and other lists at the positions with a known label, and the scheme of entities.
+def select_known(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[Any, dict[str, Any], str | None]:
+    """Select the positions with a known label in y and other lists; return the entity scheme, too.
 
     Sequences of which nothing is known are left out. ValueError if a scheme of entities is named for labels that are
     partly known.
@@ -187,7 +187,7 @@ def known_places(labels: list) -> np.ndarray:
 
 
 def take_entries(values: Any, places: Sequence[int] | np.ndarray) -> Any:
-    """Return the entries at some places of a list, an array, or rows of a data frame."""
+    """Select entries of a list, an array, or rows of a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[places]
     return [values[place] for place in places] if find_shape(values) is None else values[places]

@@ -28,13 +28,13 @@ from kernelfields.reports.tables import NO_ENDS, Estimate
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
-#: Labels that the fit never saw are named up to so many.
+#: Maximal number of unseen labels in a message.
 _MOST_UNSEEN = 5
 
 
 @dataclass(frozen=True)
 class ResampledFigures(Shown):
-    """Figures of sequences; print them, show them in a notebook, or take ``to_dict()`` for JSON.
+    """Figures with intervals over sequences; ``to_dict()`` returns them for JSON.
 
     ``nouns`` name an item and a position of it.
     """
@@ -47,11 +47,11 @@ class ResampledFigures(Shown):
 
     @property
     def shown_nouns(self) -> tuple[str, str]:
-        """The words for an item and for its positions, the latter empty if items have one label."""
-        return item_words(self.nouns)
+        """The nouns for items and for positions; the latter is empty if items have one label."""
+        return item_nouns(self.nouns)
 
     def _size(self, intervals: str, unseen: Mapping[object, int] = MappingProxyType({})) -> str:
-        """Return the size of the data in words, and how intervals were computed.
+        """Describe the size of the data and the method of the intervals.
 
         Parameters
         ----------
@@ -73,14 +73,14 @@ class ResampledFigures(Shown):
         return f"{words}; {made}{lacking}"
 
 
-def item_words(nouns: tuple[str, str]) -> tuple[str, str]:
-    """Return the words for an item and for its positions."""
+def item_nouns(nouns: tuple[str, str]) -> tuple[str, str]:
+    """Return the nouns for items and for positions."""
     whole, part = nouns
     return whole, "label" if part == "label name" else part
 
 
 def _has_missing_intervals(values: object) -> bool:
-    """Whether a figure among plain values has no interval."""
+    """Whether a figure among plain values lacks an interval."""
     if isinstance(values, Mapping):
         if "value" in values and "low" in values:
             return values["value"] is not None and values["low"] is None
@@ -90,7 +90,7 @@ def _has_missing_intervals(values: object) -> bool:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Number of resamples, level of the intervals, and the random state."""
+    """The number of resamples, the level of the intervals, and the random state."""
 
     n_resamples: int = 1000
     confidence: float = 0.95
@@ -104,7 +104,7 @@ class Resampling:
             raise ValueError(f"confidence must be a number between 0 and 1, such as 0.95, got {share!r}")
 
     def sums(self, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Sum statistics (S, ...) over sequences: (1 + n_resamples, ...) each, all sequences in the first row.
+        """Sum statistics (S, ...) over resampled sequences, (1 + n_resamples, ...); row 0 has all sequences.
 
         The same resamples serve all statistics, so figures computed from the same rows are paired.
         """
@@ -125,7 +125,7 @@ class Resampling:
     def estimate(
         self, figures: np.ndarray, n_sequences: int, at_least: tuple[float, float] = (np.nan, np.nan)
     ) -> Estimate:
-        """Return the estimate of a figure from its value and its resamples, (1 + n_resamples,).
+        """Make an estimate of a figure from its value and its resamples, (1 + n_resamples,).
 
         Parameters
         ----------
@@ -144,13 +144,13 @@ class Resampling:
         return Estimate(value, float(np.fmin(low, at_least[0])), float(np.fmax(high, at_least[1])))
 
     def proportions(self, hits: np.ndarray, cases: np.ndarray) -> list[Estimate]:
-        """Return the proportions of hits (S, K) among cases (S, K), 0 without cases."""
+        """Estimate the proportions of hits (S, K) among cases (S, K); 0 without cases."""
         total = cases.sum(axis=0)
         values = np.divide(hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
         return self._estimates(values, wilson_intervals(hits, cases, self.confidence), len(hits))
 
     def f1_scores(self, hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> list[Estimate]:
-        """Return the F1 of labels from counts (S, K), 0 if a label is neither predicted nor true."""
+        """Estimate the F1 of labels from counts (S, K); 0 if a label is neither predicted nor true."""
         total = (predicted + true).sum(axis=0)
         values = np.divide(2 * hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
         return self._estimates(values, f1_intervals(hits, predicted, true, self.confidence), len(hits))
@@ -162,12 +162,12 @@ class Resampling:
         return [Estimate(*parts) for parts in zip(values.tolist(), low.tolist(), high.tolist(), strict=True)]
 
     def proportion(self, hits: np.ndarray, cases: np.ndarray) -> Estimate:
-        """Return the proportion of hits (S,) among all cases (S,)."""
+        """Estimate the proportion of hits (S,) among cases (S,)."""
         return self.proportions(hits[:, None], cases[:, None])[0]
 
 
 def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:
-    """Draw the counts of each sequence, (n_resamples, n_sequences) float64; each row sums to S."""
+    """Draw multiplicities of sequences, (n_resamples, n_sequences) float64; each row sums to S."""
     drawn = random.integers(n_sequences, size=(n_resamples, n_sequences))
     drawn += n_sequences * np.arange(n_resamples)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=drawn.size)
@@ -175,7 +175,7 @@ def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int
 
 
 def _quantile(ordered: np.ndarray, share: float) -> float:
-    """Return a quantile of ordered values by linear interpolation, minus infinity next to minus infinity."""
+    """Interpolate a quantile of sorted values linearly; minus infinity next to minus infinity."""
     rank = share * (len(ordered) - 1)
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]

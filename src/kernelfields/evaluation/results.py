@@ -25,7 +25,7 @@ _MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
 
 @dataclass(frozen=True)
 class EntityScores(Result):
-    """Scores of entities by type and averaged.
+    """Scores of entities by type, and averages.
 
     Parameters
     ----------
@@ -177,25 +177,25 @@ class Evaluation(ResampledFigures):
 
     @property
     def headline(self) -> tuple[str, Estimate]:
-        """The name and the value of the main figure: F1 of entities if there are any, else accuracy."""
+        """The name and value of the main figure: F1 of entities if there are any, else accuracy."""
         if self.entities is None:
             return "accuracy", self.accuracy
         return f"entity F1 ({self.entities.scheme})", self.entities.averages["micro"].f1
 
     @property
     def size(self) -> str:
-        """The size of the data in words, and how the intervals were computed."""
+        """A description of the size of the data and the method of the intervals."""
         return self._size(_INTERVALS, self.unseen)
 
     @property
     def lead(self) -> str:
-        """The main figure as a sentence."""
+        """A sentence about the main figure."""
         name, figure = self.headline
         return f"{name[0].upper()}{name[1:]} {figure:.3f} on {inflect(self.n_sequences, self.nouns[0])}."
 
     @property
     def confusion_matrix(self) -> np.ndarray:
-        """Counts of true labels (rows) by predicted label (columns), both in the order of ``per_label``."""
+        """Counts of true labels (rows) by predicted labels (columns), in the order of ``per_label``."""
         places = {label: place for place, label in enumerate(self.per_label)}
         matrix = np.zeros((len(places), len(places)), dtype=np.int64)
         for (true, predicted), count in self.confusions.items():
@@ -239,7 +239,7 @@ class Evaluation(ResampledFigures):
         return tables | self._confusion_tables()
 
     def parts(self) -> list[str | Table]:
-        """Return the size of the data, and the tables below it.
+        """Yield the size of the data, and the tables.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class Evaluation(ResampledFigures):
 
 
 def _score_table(head: str, named: Mapping[Any, Scores], averages: dict[str, Scores]) -> Table:
-    """Return precision, recall, F1 and support by name, and below them the averages."""
+    """Return precision, recall, F1 and support by name, followed by averages."""
     averaged = {f"{kind} average": scores for kind, scores in averages.items()}
     listed, below = (
         [(name, *(getattr(scores, part) for part in _SCORES)) for name, scores in group.items()]

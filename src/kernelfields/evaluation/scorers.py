@@ -2,8 +2,8 @@
 
     score = metric(the labels of all positions, the labels or probabilities of all positions)
 
-scikit-learn's scorer is asked about a classifier of positions, which stands for the model: its inputs are the items,
-its answers those of their positions, end to end. Positions whose label is not known are left out. Probabilities are
+scikit-learn's scorer is applied to a classifier of positions that wraps the model: its inputs are the items, its
+predictions those of all positions, concatenated. Positions with an unknown label are left out. Probabilities are
 scored among all classes of the model, also if a class is not among the labels.
 """
 
@@ -28,7 +28,7 @@ _NEED_LABELS = ("neg_log_loss", "d2_log_loss_score")
 
 @dataclass(frozen=True)
 class PositionScorer:
-    """A scorer of the positions of items, in the form of scikit-learn; see ``position_scorer``.
+    """A scikit-learn scorer that counts positions of items; see ``position_scorer``.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class PositionScorer:
 
 
 class _PositionClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier of positions: the answers of a fitted model of items at the ``known`` positions."""
+    """The answers of a fitted model of items at ``known`` positions, as a classifier of positions."""
 
     def __init__(self, model: Any, known: np.ndarray):
         self.model = model
@@ -74,12 +74,12 @@ class _PositionClassifier(ClassifierMixin, BaseEstimator):
         return True
 
     def fit(self, X: Any, y: Any) -> _PositionClassifier:
-        """Return the classifier, whose model is fitted."""
+        """Return the classifier unchanged: its model is fitted already."""
         return self
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels of the columns of probabilities."""
+        """The labels in the order of the columns of probabilities."""
         return np.asarray(self.model.classes_)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -104,7 +104,7 @@ class _PositionClassifier(ClassifierMixin, BaseEstimator):
 
 
 def position_scorer(scoring: str | Callable[..., float]) -> PositionScorer:
-    """Return a scorer of scikit-learn that counts the positions of sequences or graphs.
+    """Return a scikit-learn scorer that counts the positions of sequences or graphs.
 
     ``cross_val_score``, ``GridSearchCV``, ``learning_curve`` and others take it as ``scoring``. By its name alone a
     scorer would compare whole items.
@@ -146,7 +146,7 @@ def position_scorer(scoring: str | Callable[..., float]) -> PositionScorer:
 
 
 def _positions(y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return the known labels of positions, a mask (N,) of these positions, and the lengths of items."""
+    """Return the known labels of positions, their mask (N,), and the lengths of items."""
     if isinstance(y, SoftTargets):
         raise TypeError("scores count labels, and y holds SoftTargets: log_likelihood(X, y) judges probabilities")
     listed = read_segments(y)[0] if are_segments(y) else y
