@@ -1,6 +1,6 @@
-"""From raw sequences to numbers: neighbours, feature dicts, features of text, embeddings, tables, transformers.
+"""Transformers of raw sequences: features of text, embeddings, windows, summaries, out-of-fold predictions.
 
-Names load on first use: the reader of served models needs the rules of feature names, and NumPy alone.
+Names are imported on first use, because the reader of served models needs the names of text features with NumPy alone.
 """
 
 from kernelfields.numerics.lazy import lazy_names

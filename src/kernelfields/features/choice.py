@@ -1,12 +1,12 @@
 """The parameter ``features`` of estimators of sequences: transformers of inputs.
 
     "auto"          sequences of strings: words by TextFeatures, single characters of a small alphabet as symbols, texts
-                    of several words by their words; everything else as it comes
+                    of several words by their words; other inputs unchanged
     a transformer   of sequences, or of scikit-learn and of rows, which is then applied to all positions
     a list          of transformers, whose columns are joined
-    None            everything as it comes
+    None            inputs unchanged
 
-Fails: TypeError for what is no transformer.
+Raises TypeError for other objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACES = "".join(f":place[{row}]=%capital[{row},0]\n" for row in (-2, -1, 1, 2)
 
 
 def check_transformers(features: object, name: str) -> None:
-    """Raise unless ``features`` is a transformer or a list of them."""
+    """Raise unless ``features`` is a transformer or a list of transformers."""
     parts = features if isinstance(features, list | tuple) else [features]
     if not parts:
         raise ValueError(f"{name} holds no transformer: give one, or None")
@@ -35,7 +35,7 @@ def check_transformers(features: object, name: str) -> None:
 
 
 def resolve_features(features: Any) -> Any:
-    """Return an unfitted transformer of sequences for a transformer or a list of transformers."""
+    """Return one unfitted transformer of sequences for a transformer or a list."""
     if not isinstance(features, list | tuple):
         return _as_sequence_transformer(clone(features))
     from kernelfields.features.sequencewise import SequenceUnion
@@ -46,17 +46,17 @@ def resolve_features(features: Any) -> Any:
 
 
 def features_of_words(X: Sequence[Sequence[str]]) -> Any:
-    """Return the transformer of strings that ``kernelfields train`` uses for the first column of a file."""
+    """Return the transformer of strings that ``kernelfields train`` uses for a column of words."""
     words = {word for (column,) in TextFeatures(tag_columns=()).split_columns(X) for word in column}
     if are_texts(words):
-        return _usual_for_texts()
+        return _make_text_transformer()
     if are_symbols(words):
         return TemplateFeatures(text_template([[(symbol,) for symbol in words]], [0]).text)
     return TextFeatures()
 
 
-def _usual_for_texts() -> Any:
-    """Return a transformer of texts: tf-idf of words and pairs of words, and the index of a text in its sequence."""
+def _make_text_transformer() -> Any:
+    """Return a transformer of texts: tf-idf of words and word pairs, and the index of a text in its sequence."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
@@ -64,7 +64,7 @@ def _usual_for_texts() -> Any:
 
 
 def _as_sequence_transformer(transformer: Any) -> Any:
-    """Return a transformer of sequences; a transformer of rows is applied to all positions."""
+    """Return a transformer of sequences, which applies a transformer of rows to all positions."""
     first = transformer.steps[0][1] if isinstance(transformer, Pipeline) else transformer
     if not type(first).__module__.startswith("sklearn."):
         return transformer

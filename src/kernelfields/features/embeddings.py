@@ -2,19 +2,19 @@
 
     Embeddings(model).transform([["the", "cat"], ["it", "sat", "down"]])   ->  [(2, d), (3, d)] arrays
 
-A sequence is a list of words, each of which an encoder sees in its context; a function may take whole texts for words.
+A sequence is a list of words, which an encoder embeds in their context; with a function, words may be whole texts.
 
-Cost: one pass of the encoder over all text; with a cache, over text that was not seen before. Memory: the arrays that
-are returned, 4 d bytes a position, or 2 d with dtype="float16".
+Cost: one pass of the encoder over all text; with a cache, over new text. Memory: the returned arrays, 4 d bytes per
+position, or 2 d with dtype="float16".
 
-The cache has one file for each key, data only, whole or not there:
+The cache has one data file for each key:
 
     FOLDER / ab / abcdef....npy        the array as NumPy writes it, then the SHA-256 of those bytes
 
-A key is the digest of what an array depends on. A file appears under its name once it is complete, so that several
-processes may share a folder. A file that is damaged counts as missing and is written again; nothing in it is ever run.
+A key is the digest of everything that an array depends on. A file gets its name when it is complete, so that several
+processes may share a folder. A damaged file counts as missing and is written again; no code is read from files.
 
-Fails: ValueError, TypeError or ImportError in one line with what to do.
+Raises ValueError, TypeError or ImportError with advice.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
             The transformer.
         """
         self._check_parameters()
-        self._encoder()
+        self._get_encoder()
         return self
 
     def transform(self, X: object) -> list[np.ndarray]:
@@ -137,14 +137,14 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         """
         self._check_parameters()
         sequences = _read_sequences(X)
-        encoder, cache = self._encoder(), None if self.cache is None else ArrayCache(self.cache)
+        encoder, cache = self._get_encoder(), None if self.cache is None else ArrayCache(self.cache)
         found: list[np.ndarray | None] = [None] * len(sequences)
         keys = [] if cache is None else self._keys(encoder, sequences)
         for number, key in enumerate(keys):
             found[number] = cache.get(key)  # type: ignore[union-attr]
         missing = [number for number, array in enumerate(found) if array is None]
         made = self._vectors(encoder, [sequences[number] for number in missing])
-        for place, vectors in _with_progress(made, len(missing), len(sequences)) if self.verbose else made:
+        for place, vectors in _report_progress(made, len(missing), len(sequences)) if self.verbose else made:
             number = missing[place]
             found[number] = array = _to_vectors(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
             if cache is not None:
@@ -173,8 +173,8 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
                 raise ValueError(f"layers must be whole numbers such as (0, 3, 6), or None, got {self.layers!r}")
         check_count(self.batch_size, "batch_size")
 
-    def _encoder(self) -> Encoder | None:
-        """Return the encoder of a folder, loaded once for a model and a device, or None if the model is a function."""
+    def _get_encoder(self) -> Encoder | None:
+        """Return the encoder, loaded once for a folder and a device; None if the model is a function."""
         if callable(self.model):
             if self.layers is not None:
                 raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
@@ -211,8 +211,8 @@ def write_line(text: str) -> None:
     Console(stderr=True).print(text, highlight=False)
 
 
-def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
-    """Yield vectors, and write their number and the remaining time on standard error."""
+def _report_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
+    """Yield vectors, and report their number and the remaining time on standard error."""
 
     def write(text: str) -> None:
         write_line(f"embeddings: {text}")
@@ -231,7 +231,7 @@ def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vector
 
 
 def _read_sequences(X: object) -> list[list[str]]:
-    """Return the sequences as lists of strings; TypeError or ValueError for anything else."""
+    """Return sequences as lists of strings; TypeError or ValueError for other inputs."""
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(f"{_EXPECTED}, got {type(X).__name__}")
     return [_read_sequence(words, number) for number, words in enumerate(X)]
@@ -253,7 +253,7 @@ def _read_sequence(words: object, number: int) -> list[str]:
 
 
 def _to_vectors(vectors: object, n_positions: int, number: int) -> np.ndarray:
-    """Return the vectors of a sequence as an array (positions, d) of finite numbers."""
+    """Convert the vectors of a sequence to an array (positions, d) of finite numbers."""
     if hasattr(vectors, "detach"):  # a tensor, wherever it is and of whatever precision
         vectors = vectors.detach().cpu().float().numpy()
     array = np.asarray(vectors)
@@ -284,7 +284,7 @@ def cache_key(*parts: object) -> str:
 
 
 class ArrayCache:
-    """Arrays under keys in a folder, which the first array creates."""
+    """A cache of arrays by key in a folder, which the first array creates."""
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder).expanduser()
@@ -297,7 +297,7 @@ class ArrayCache:
         return None if body is None else np.load(io.BytesIO(body), allow_pickle=False)
 
     def put(self, key: str, array: np.ndarray) -> None:
-        """Keep an array under a key."""
+        """Store the array of a key."""
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         self._write(self._path(key), buffer.getvalue())
@@ -308,7 +308,7 @@ class ArrayCache:
         return None if body is None else {name: np.array(array) for name, array in load(body).items()}
 
     def put_all(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep named arrays under a key, in the format of safetensors."""
+        """Store named arrays of a key, in the format of safetensors."""
         self._write(self._path(key, "safetensors"), save(dict(arrays)))
 
     def _read(self, path: Path) -> bytes | None:

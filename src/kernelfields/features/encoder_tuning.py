@@ -2,12 +2,12 @@
 
     x_i = mean over the subwords of word i of (middle state, last state),     outputs_i = W x_i + b
 
-W is linear and means are, so that the outputs of a tuned encoder are those of its states: features/encoders.py computes
-them, and only the tuning is here. AdamW with a rate that rises over the first tenth of the steps and falls to zero;
-W and b learn ten times as fast. Sequences longer than the encoder takes are tuned in windows side by side.
+features/encoders.py computes the states of encoders; this module only tunes their weights. The optimizer is AdamW, with
+a learning rate that rises over the first tenth of the steps and falls to zero; that of W and b is ten times as large.
+Sequences longer than the maximal input of the encoder are split into adjacent windows.
 
-Arrays: W (outputs, 2 h), b (outputs,). Cost: ``epochs`` passes over the words forward and back; bfloat16 on CUDA.
-The state of PyTorch's random numbers is that of before afterwards.
+Arrays: W (outputs, 2 h), b (outputs,). Cost: ``epochs`` forward and backward passes over the words; bfloat16 on CUDA.
+The state of PyTorch's random numbers is restored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Loss = Callable[[torch.Tensor, np.ndarray], torch.Tensor]
 #: Called with the step, the number of steps and the loss.
 Report = Callable[[int, int, float], None]
 
-# Sentences of a batch have about one length; so many subwords are drawn to it, so that batches differ by epochs.
+# Sentences of a batch have similar lengths; random noise of this number of subwords makes batches differ by epoch.
 _LENGTH_NOISE = 8
 _HEAD_RATE, _WEIGHT_DECAY, _WARM_UP, _LARGEST_GRADIENT = 10.0, 0.01, 0.1, 1.0
 _PREDICTED_AT_ONCE = 128
@@ -35,7 +35,7 @@ _PREDICTED_AT_ONCE = 128
 
 @dataclass(frozen=True)
 class TuningSettings:
-    """Settings of the tuning of an encoder."""
+    """Settings for tuning an encoder."""
 
     learning_rate: float = 2e-4
     epochs: int = 2
@@ -51,7 +51,7 @@ class Head(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Subwords of some words, the number of subwords of each word, and the numbers of the words."""
+    """The subwords of some words, with the count of each word and the numbers of the words."""
 
     ids: list[int]
     sizes: list[int]
@@ -59,7 +59,7 @@ class _Window(NamedTuple):
 
 
 def choose_layers(encoder: Encoder) -> tuple[int, int]:
-    """Return the middle and the last layer of an encoder."""
+    """Return the numbers of the middle and the last layer of an encoder."""
     last = int(encoder.model.config.num_hidden_layers)
     return (last + 1) // 2, last
 
@@ -74,11 +74,11 @@ def tune(
     seed: int = 0,
     report: Report | None = None,
 ) -> Head:
-    """Tune the weights of an encoder in place; return the layer on top of it.
+    """Tune the weights of an encoder in place; return the layer on top.
 
     ``known`` (N,) are the words that ``loss`` reads; windows without one are left out.
     """
-    windows = [window for window in _training_windows(encoder, sequences) if known[window.rows].any()]
+    windows = [window for window in _make_training_windows(encoder, sequences) if known[window.rows].any()]
     random, device = np.random.default_rng(seed), encoder.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
@@ -102,7 +102,7 @@ def tune(
         encoder.model.train()
         step = 0
         for _ in range(settings.epochs):
-            for batch in _shuffled_batches(windows, settings.batch_size, random):
+            for batch in _shuffle_batches(windows, settings.batch_size, random):
                 with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device.type == "cuda"):
                     states = encoder.pool_subwords([own.ids for own in batch], [own.sizes for own in batch], layers)
                     outputs = head(dropout(states))
@@ -120,7 +120,7 @@ def tune(
 
 
 def label_loss(codes: np.ndarray, n_labels: int, device: torch.device) -> Loss:
-    """Return the cross-entropy of the first outputs with labels of words (N,), -1 for unknown labels."""
+    """Compute the cross-entropy of outputs with labels of words (N,), -1 for unknown labels."""
     labels = torch.as_tensor(codes, device=device)
 
     def loss(outputs: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
@@ -131,12 +131,12 @@ def label_loss(codes: np.ndarray, n_labels: int, device: torch.device) -> Loss:
 
 
 def compute_tuned_outputs(encoder: Encoder, head: Head, sequences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    """Return the outputs of a tuned encoder for the words of each sequence, (words, outputs), float32."""
+    """Compute the outputs of a tuned encoder for each sequence, (words, outputs) float32."""
     found = dict(encoder.words(sequences, choose_layers(encoder), _PREDICTED_AT_ONCE))
     return [found[number] @ head.weight.T + head.bias for number in range(len(sequences))]
 
 
-def _training_windows(encoder: Encoder, sequences: Sequence[Sequence[str]]) -> list[_Window]:
+def _make_training_windows(encoder: Encoder, sequences: Sequence[Sequence[str]]) -> list[_Window]:
     windows, begin = [], 0
     for number, words in enumerate(encoder.cut(sequences)):
         for window in cut_windows(number, [len(word) for word in words], encoder.most_subwords, overlap=False):
@@ -147,8 +147,8 @@ def _training_windows(encoder: Encoder, sequences: Sequence[Sequence[str]]) -> l
     return windows
 
 
-def _shuffled_batches(windows: list[_Window], size: int, random: np.random.Generator) -> list[list[_Window]]:
-    """Return batches of windows of about one length, in a random order."""
+def _shuffle_batches(windows: list[_Window], size: int, random: np.random.Generator) -> list[list[_Window]]:
+    """Return batches of windows of similar length, in random order."""
     lengths = np.array([len(window.ids) for window in windows]) + random.uniform(0, _LENGTH_NOISE, size=len(windows))
     order = np.argsort(-lengths, kind="stable")
     batches = [[windows[i] for i in order[a : a + size]] for a in range(0, len(order), size)]

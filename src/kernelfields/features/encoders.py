@@ -4,14 +4,13 @@
 
     x_i = mean of h_j over the subwords j of word i
 
-Each word is cut into subwords by itself, as tokenizers do with text that is split into words, so that vectors belong
-to words whatever the tokenizer. A sequence with more subwords than the encoder takes is read in windows that overlap
-by half; each word gets its vector from the window in which it stands furthest from an end.
+Each word is tokenized separately, so that subwords belong to words with every tokenizer. A sequence with more subwords
+than the maximal input of the encoder is read in windows that overlap by half; each word gets its vector from the window
+in which it is farthest from an end.
 
-Everything is read from a folder, or from what was downloaded before: no call waits for a network.
-Cost: one pass of the encoder over each window, in batches of windows of about one length.
-Fails: ValueError for a folder that lacks a part, a layer that is not there, a word longer than the encoder takes;
-ImportError where transformers or torch are not installed.
+Files are read from a folder, or from the cache of downloads, never from the network. Cost: one pass of the encoder over
+each window, in batches of windows of similar length. Raises ValueError for an incomplete folder, a missing layer, or a
+word longer than the maximal input; ImportError if transformers or torch are not installed.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 @dataclass(frozen=True)
 class Window:
-    """Words first .. last - 1 of a sequence, which the encoder reads together."""
+    """Words first .. last - 1 of a sequence, as one input of the encoder."""
 
     sequence: int
     first: int
@@ -56,7 +55,7 @@ class Window:
 
 
 class Encoder:
-    """A Hugging Face encoder with its tokenizer, which converts sequences of words to arrays."""
+    """A Hugging Face encoder with its tokenizer, which computes vectors of words."""
 
     def __init__(self, folder: Path, *, device: str | None = None):
         """Load an encoder from a folder; ValueError if one of its parts is missing or damaged."""
@@ -82,7 +81,7 @@ class Encoder:
 
     @cached_property
     def content_key(self) -> str:
-        """A digest of the files of the model, different for each model in the same folder."""
+        """A digest of the files of the model, which changes with their content."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.suffix in _CONTENT:
@@ -92,7 +91,7 @@ class Encoder:
         return digest.hexdigest()
 
     def check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
-        """Return the layers as numbers from 0, the input embeddings; None is the last layer."""
+        """Return layers as numbers from 0, the input embeddings; None means the last layer."""
         last = int(self.model.config.num_hidden_layers)
         wrong = [layer for layer in layers or () if not -last - 1 <= layer <= last]
         if wrong:
@@ -131,7 +130,7 @@ class Encoder:
                     yield number, sorted(parts.pop(number), key=lambda part: part[0].first)
 
     def cut(self, sequences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """Return the subwords of each word of each sequence; repeated words are cut once."""
+        """Tokenize each word of each sequence; repeated words are tokenized once."""
         unknown = list({word for words in sequences for word in words} - self._subwords.keys())
         for word, ids in zip(unknown, self._ids([self._lead + word for word in unknown]), strict=True):
             if len(ids) > self.most_subwords:
@@ -143,7 +142,7 @@ class Encoder:
         return [[self._subwords[word] for word in words] for words in sequences]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the subwords of texts, the unknown subword for blank texts."""
+        """Return the subwords of texts, with the unknown subword for blank texts."""
         if not texts:
             return []
         # The length is looked after here; the tokenizer would warn that it is too long for the model.
@@ -155,14 +154,14 @@ class Encoder:
         return [ids or [unknown] for ids in found]
 
     def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
-        """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
+        """Return concatenated hidden states of the chosen layers, (subwords, h * layers) for each window."""
         with self._torch.inference_mode():
             table = self.states(ids, layers).float().cpu().numpy()
         frame = len(self._before) + len(self._after)
         return [rows[: len(row) + frame] for rows, row in zip(table, ids, strict=True)]
 
     def states(self, ids: list[list[int]], layers: Sequence[int]) -> torch.Tensor:
-        """Return the hidden states of the chosen layers side by side, special tokens and padding included."""
+        """Return concatenated hidden states of the chosen layers, including special tokens and padding."""
         torch = self._torch
         framed = [[*self._before, *subwords, *self._after] for subwords in ids]
         longest = max(map(len, framed))
@@ -175,7 +174,7 @@ class Encoder:
     def pool_subwords(
         self, ids: list[list[int]], sizes: Sequence[Sequence[int]], layers: Sequence[int]
     ) -> torch.Tensor:
-        """Return the mean state of the subwords of each word, (words of all windows, h * layers), for tuning.
+        """Average the states of the subwords of each word, (words of all windows, h * layers), for tuning.
 
         ``sizes`` are the numbers of subwords of the words of each window.
         """
@@ -198,14 +197,14 @@ class Encoder:
         self.model.load_state_dict({name: self._torch.from_numpy(own) for name, own in weights.items()})
 
     def save(self, folder: Path) -> None:
-        """Write the encoder and its tokenizer to a folder, from which it can be loaded."""
+        """Write the encoder and its tokenizer to a folder."""
         with _quiet_loading(_import_transformers()):
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 
 
 def cut_windows(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
-    """Yield windows of whole words with at most ``most`` subwords; each window overlaps half of the last one."""
+    """Yield windows of whole words with at most ``most`` subwords, each overlapping half of the previous one."""
     ends = np.cumsum([0, *sizes])
     first = 0
     while True:
@@ -219,14 +218,14 @@ def cut_windows(number: int, sizes: list[int], most: int, *, overlap: bool = Tru
 
 
 def _batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
-    """Yield batches of windows of similar length, the longest first, so that a lack of memory fails early."""
+    """Yield batches of windows of similar length, the longest first, so that lack of memory shows early."""
     order = sorted(windows, key=lambda window: -window.n_subwords)
     for begin in range(0, len(order), size):
         yield order[begin : begin + size]
 
 
 def _join_windows(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
-    """Join the vectors of the windows of a sequence; each window gives the first half of its overlap."""
+    """Join the vectors of the windows of a sequence, with half of each overlap from either window."""
     cuts = [(before.last + after.first + 1) // 2 for before, after in pairwise(windows)]
     bounds = zip(windows, [0, *cuts], [*cuts, windows[-1].last], strict=True)
     return np.concatenate(
@@ -235,7 +234,7 @@ def _join_windows(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarra
 
 
 def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], str]:
-    """Return the special tokens before and after a text, and the prefix of a word inside a text.
+    """Return the special tokens before and after a text, and the prefix of words inside a text.
 
     Tokenizers of bytes join the blank before a word to it, so that words within a text need one.
     """
@@ -246,7 +245,7 @@ def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list
 
 
 def _longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the largest number of subwords of an input, special tokens included."""
+    """Return the maximal number of subwords of an input, including special tokens."""
     limits = [int(tokenizer.model_max_length)]
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and most > 0:
@@ -280,7 +279,7 @@ def _import_transformers() -> ModuleType:
 
 @contextmanager
 def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
-    """Hide progress bars, and reports of unused weights."""
+    """Return a context without progress bars and reports of unused weights."""
     logging = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -294,7 +293,7 @@ def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
 
 
 def find_folder(name: str | os.PathLike) -> Path:
-    """Return the folder of a model: a path, or the name of a downloaded model."""
+    """Return the folder of a model, from its path or the name of a downloaded model."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -316,7 +315,7 @@ def find_folder(name: str | os.PathLike) -> Path:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise ValueError naming the first missing file of an encoder."""
+    """Raise ValueError with the first missing file of an encoder."""
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} has no config.json: give the folder of a Hugging Face encoder")
     if not any(any(folder.glob(pattern)) for pattern in _WEIGHTS):

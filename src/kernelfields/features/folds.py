@@ -1,6 +1,6 @@
 """Folds of sequences, graphs or rows for transformers that are fitted to labels, and checks of their labels.
 
-Everything lies in one fold; groups stay together. Cost: O(n). Fails: ValueError naming the parameter, or the fold.
+Each unit is in one fold, and groups are not split. Cost: O(n). Raises ValueError with the parameter, or the fold.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def assign_folds(
     strata: np.ndarray | None = None,
     random_state: int | None = None,
 ) -> np.ndarray:
-    """Return the number of the fold of each sequence, graph or row, (n_units,).
+    """Return the fold number of each sequence, graph or row, (n_units,).
 
     ``strata`` are labels of rows that folds of a number ``cv`` are stratified by; None where they are not.
     """
@@ -58,13 +58,13 @@ def assign_folds(
 
 
 def known_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
-    """Return a label for each row, (N,), and a mask of the rows whose label is known."""
+    """Return the label of each row, (N,), and a mask of the rows with a known label."""
     codes, partial, classes = read_labels(y, None, lengths, nouns)
     return classes[codes], given_labels(codes, partial).learnable()
 
 
 def repeat_labels(y: Any, lengths: np.ndarray) -> Any:
-    """Repeat labels of whole sequences at all their positions; return other y unchanged."""
+    """Repeat labels of whole sequences at all of their positions; return other y unchanged."""
     if not is_sequence(y) or not all(isinstance(each, _LABEL) for each in y):
         return y
     check_number(len(y), lengths, SEQUENCES)
@@ -72,7 +72,7 @@ def repeat_labels(y: Any, lengths: np.ndarray) -> Any:
 
 
 def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str) -> None:
-    """Raise ValueError naming the fold, ``what``, if its training rows have fewer than two classes."""
+    """Raise ValueError, with ``what`` as the name of the fold, if its training rows have fewer than two classes."""
     if not known.any():
         raise ValueError(f"{what}: no label is known among its training rows")
     own = labels[known]

@@ -1,18 +1,18 @@
 """Columns that repeat the labels: probabilities of a classifier for data that it was fitted to.
 
-A classifier is nearly certain of what it was fitted to. A field on such probabilities finds that they are always right,
-believes them as much for data that the classifier has not seen, and its prior variance has no limit: held-out parts of
-the same data repeat their labels too. ``OutOfFold`` makes probabilities that do not.
+A classifier is nearly certain of its training labels. A field fitted to such probabilities finds that they are always
+right, relies on them as much for new data, and no finite prior variance is best, because held-out parts of the same
+data repeat their labels, too. ``OutOfFold`` makes probabilities that do not repeat labels.
 
     P(t, .) >= 0, sum_y P(t, y) = 1, or the logarithms of such columns, clipped or not
     share of positions at which the largest column goes with one label >= 0.98
     doubt: the mean of 1 - max_y P(t, y)
 
-Labels may also be easy, and probabilities out of fold certain and right. No part of the training data shows the
-difference, as all of them repeat their labels in both cases. New data do: if the task is easy, their probabilities are
-as certain as those of the fit, and if the classifier had learned the labels of the fit, they are less certain.
+If the task is easy, probabilities out of fold are certain and right as well. The training data cannot show the
+difference, but new data can: in an easy task, their probabilities are as certain as those of the fit; if the classifier
+had learnt the labels of the fit, they are less certain.
 
-Cost: O(N' d) for N' positions that are looked at. Inputs are dense; sparse ones hold no probabilities.
+Cost: O(N' d) for N' examined positions. Inputs are dense; sparse ones contain no probabilities.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _ROWS_LOOKED_AT = 5000
 _NEARLY_ALL = 0.98
 # Sums of probabilities may differ from one by the rounding of float32, and by so much for each that was clipped.
 _ROUNDING, _CLIPPED = 1e-4, 0.01
-# New probabilities are less certain where their doubt is larger by this and by so many standard errors.
+# New probabilities are less certain if their doubt increases by _MORE_DOUBT and by _ERRORS standard errors.
 _MORE_DOUBT, _ERRORS, _FEWEST = 0.02, 3.0, 10
 
 
 @dataclass(frozen=True)
 class RepeatedLabels:
-    """Columns ``first`` to ``last`` - 1 of probabilities that repeat the labels of a fit, and their mean doubt."""
+    """Probability columns ``first`` to ``last`` - 1 that repeat the training labels, with their mean doubt."""
 
     first: int
     last: int
     logarithms: bool
     doubt: float
 
-    def larger_doubt(self, inputs: np.ndarray) -> float | None:
-        """Return the mean doubt of the same columns of new inputs (n, d), or None unless it is clearly larger."""
+    def increased_doubt(self, inputs: np.ndarray) -> float | None:
+        """Return the mean doubt of these columns for new inputs (n, d) if it is clearly larger, else None."""
         largest = np.asarray(inputs[:, self.first : self.last], dtype=np.float64).max(axis=1)
         doubts = 1.0 - (np.exp(largest) if self.logarithms else largest)
         if len(doubts) < _FEWEST:
@@ -52,8 +52,8 @@ class RepeatedLabels:
         return found if found > self.doubt + max(_MORE_DOUBT, _ERRORS * error) else None
 
     def warn(self, inputs: np.ndarray) -> None:
-        """Warn if the labels of new inputs (n, d) are less certain than the repeated labels."""
-        doubt = self.larger_doubt(inputs)
+        """Warn if the columns are less certain for new inputs (n, d) than in the fit."""
+        doubt = self.increased_doubt(inputs)
         if doubt is not None:
             warn_user(
                 f"columns {self.first} to {self.last - 1} are probabilities that repeat the labels of the fit, with a "
@@ -64,7 +64,7 @@ class RepeatedLabels:
 
 
 def find_repeated_labels(inputs: Matrix, labels: np.ndarray, n_classes: int) -> RepeatedLabels | None:
-    """Find the first columns of probabilities that repeat the labels; None without such columns."""
+    """Find the first probability columns that repeat the labels; None without any."""
     if issparse(inputs) or not 2 <= n_classes <= inputs.shape[1]:
         return None
     rows = np.linspace(0, len(labels) - 1, min(len(labels), _ROWS_LOOKED_AT)).astype(np.int64)

@@ -3,11 +3,11 @@
     sequences (T, d)  ->  (n, 2 m):   for each of m convolutions its largest value, and the share of positions at which
                                       it is above a threshold
 
-A class of whole sequences that shows in short pieces, wherever they are, shows in such numbers; a linear kernel of some
-hundred of them is usually enough. numerics/convolutions.py has the convolutions and their sources. They do not depend
-on labels.
+These numbers separate classes of sequences that differ in short pieces at any place; a linear kernel of some hundreds
+of them is usually enough. numerics/convolutions.py has the convolutions and their sources. They do not depend on
+labels.
 
-Cost: O(N m (9 + columns of a convolution)). Fails: ValueError or TypeError that names the parameter or the sequence.
+Cost: O(N m (9 + columns of a convolution)). Raises ValueError or TypeError with the parameter or the sequence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelfields.numerics.parameters import check_count
 
 @TRANSFORMERS.register("shapes")
 class LocalShapes(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Make a row of a table of each sequence of numbers by random convolutions, for a classifier of whole sequences.
+    """Summarize each sequence of numbers by random convolutions, for a classifier of whole sequences.
 
     Attributes after fit: ``convolutions_``, ``n_features_in_``, and ``feature_names_in_`` for data frames.
 
@@ -67,7 +67,7 @@ class LocalShapes(SequenceTransformer, auto_wrap_output_keys=None):  # type: ign
         self.random_state = random_state
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Draw the convolutions, and learn the number and the names of columns.
+        """Draw the convolutions, and store the number and names of columns.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class LocalShapes(SequenceTransformer, auto_wrap_output_keys=None):  # type: ign
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------

@@ -1,18 +1,18 @@
-"""Any classifier inside a field, without leakage: its predictions for inputs that it was not fitted to.
+"""Predictions of any classifier as inputs of a field, without leakage: each by a classifier fitted to other inputs.
 
     fit_transform    for every fold:  classifier fitted to the other folds  ->  log p(y | x) of this fold
-                     and one classifier fitted to all                       ->  kept for new inputs
+                     and one classifier fitted to all                       ->  used for new inputs
     transform        new inputs       ->  log p(y | x) of the classifier fitted to all
 
-Folds hold whole sequences or graphs, never parts of one; rows of a table, and the nodes where there is one graph only,
-are folded one by one. A field on probabilities of inputs that the classifier has learned would trust them too far: they
-are near zero and one. Positions whose label is not known are left out of the classifier's training and get predictions
-all the same. Probabilities are clipped before the logarithm, as zero is a count of few trees rather than a certainty.
+Folds contain whole sequences or graphs; rows of a table, and the nodes of a single graph, are assigned separately. A
+field fitted to probabilities of the classifier's training inputs, which are near zero and one, would rely on them too
+much. Positions with an unknown label are left out of the classifier's training, but get predictions. Probabilities are
+clipped before the logarithm, because a zero may come from a few trees.
 
 As for scikit-learn's TargetEncoder, ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``; a Pipeline calls the
 first.
-Cost: one fit of the classifier for each fold and one more.
-Fails: ValueError or TypeError naming the parameter, or the fold; nothing is kept of a fit that failed.
+Cost: one fit of the classifier for each fold, and one to all data.
+Raises ValueError or TypeError with the parameter or the fold; a failed fit leaves the transformer unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kernelfields.numerics.containers import n_dimensions
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """Rows (N, d) of sequences, graphs or a table, and a function that restores their form."""
+    """Rows (N, d) of sequences, graphs or a table, and a function that restores their structure."""
 
     rows: Matrix
     offsets: np.ndarray
@@ -48,23 +48,23 @@ class _Inputs:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns; strings are one column."""
+        """Number of columns; one for strings."""
         return self.rows.shape[1] if self.rows.ndim == 2 else 1
 
     @property
     def is_table(self) -> bool:
-        """Whether each row is an input of its own."""
+        """Whether each row is a separate input."""
         return self.nouns is SAMPLES
 
     @property
     def units(self) -> np.ndarray:
-        """The index of the sequence or graph of each row, or of the row, (N,); folds keep units whole."""
+        """The unit of each row, (N,): its sequence, its graph or itself; folds never split a unit."""
         alone = self.is_table or (self.nouns is GRAPHS and len(self.offsets) == 2)
         lengths = np.ones(self.offsets[-1], dtype=np.int64) if alone else np.diff(self.offsets)
         return np.repeat(np.arange(len(lengths)), lengths)
 
     def labels(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return a label for each row, (N,) or (N, m), and a mask of the rows whose label is known."""
+        """Return the label of each row, (N,) or (N, m), and a mask of the rows with a known label."""
         n_rows = self.rows.shape[0]
         if self.is_table and n_dimensions(y) == 2:
             table: np.ndarray = np.asarray(y, dtype=np.float64)
@@ -149,8 +149,8 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         reader = choose_reader(X)
         inputs = _to_rows(X, reader, reader.learn_inputs)
         labels, known = inputs.labels(y)
-        whole = self._fit_known(inputs.rows, labels, known, "the fit to all")
-        return self._keep(inputs, reader, whole, _distinct_values(labels[known]))
+        whole = self._fit_labelled(inputs.rows, labels, known, "the fit to all")
+        return self._set_fitted(inputs, reader, whole, _distinct_values(labels[known]))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions.
@@ -177,19 +177,19 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         parts = {}
         for fold in range(n_folds):
             here, what = fold_of_row == fold, f"fold {fold + 1} of {n_folds}"
-            model = self._fit_known(rows, labels, known & ~here, what)
+            model = self._fit_labelled(rows, labels, known & ~here, what)
             with _add_context(what, self.estimator):
                 parts[fold] = self._predictions(model, rows[here], classes)
-        whole = self._fit_known(rows, labels, known, "the fit to all")
+        whole = self._fit_labelled(rows, labels, known, "the fit to all")
         predictions = np.empty((len(fold_of_row), parts[0].shape[1]))
         for fold, own in parts.items():
             predictions[fold_of_row == fold] = own
-        self._keep(inputs, reader, whole, classes)
+        self._set_fitted(inputs, reader, whole, classes)
         self.folds_ = folds
         return inputs.form(predictions)
 
     def transform(self, X: Any) -> Any:
-        """Return predictions of the estimator that was fitted to all positions, in the form of X.
+        """Return predictions of the estimator fitted to all positions, in the form of X.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer, which transforms, but cannot be fitted again.
+        """Rebuild the transformer from its description; it can transform, but not be fitted again.
 
         Parameters
         ----------
@@ -247,14 +247,14 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         made._check_parameters()
         made.estimator_, made.classes_ = model, model.classes_
         made.n_features_in_ = int(described["n_features"])
-        made._reader = TextReader() if model.is_text_transformer else made._reader_of(described["names"])
+        made._reader = TextReader() if model.is_text_transformer else made._make_reader(described["names"])
         return made
 
-    def _reader_of(self, names: Any) -> RowReader:
+    def _make_reader(self, names: Any) -> RowReader:
         return RowReader.from_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number.
+        """Return a name for each prediction, such as "log p(rain)"; with several labels "log p(label 3)".
 
         Parameters
         ----------
@@ -291,20 +291,20 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             raise ValueError(f"clip must be a probability between 0 and 1, got {self.clip!r}")
 
     def _folds(self, X: Any, inputs: _Inputs, labels: np.ndarray) -> np.ndarray:
-        """Return the number of the fold of each sequence, graph or row."""
+        """Return the fold number of each sequence, graph or row."""
         n_units = int(inputs.units[-1]) + 1
         groups = None if self.groups is None else [self.groups(x) for x in (_rows(X) if inputs.is_table else X)]
         strata = labels if inputs.is_table and labels.ndim == 1 else None
         return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
-    def _fit_known(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
+    def _fit_labelled(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
         """Return a copy of the estimator, fitted to the rows with a known label."""
         check_training_labels(labels, known, what)
         with _add_context(what, self.estimator):
             return clone(self.estimator).fit(rows[known], labels[known])
 
     def _predictions(self, model: Any, rows: Matrix, classes: Any) -> np.ndarray:
-        """Return log-probabilities (n, m), a column for each of ``classes``, including classes unknown to the model.
+        """Return log-probabilities (n, m) with a column for each of ``classes``, also those unknown to the model.
 
         Of several labels there is one for each value but the first, of 0 and 1 that of 1.
         """
@@ -316,14 +316,15 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             made = _align_columns(made, model.classes_, classes)
         return np.log(np.maximum(made, self.clip))
 
-    def _keep(self, inputs: _Inputs, reader: RowReader, model: Any, classes: Any) -> Self:
+    def _set_fitted(self, inputs: _Inputs, reader: RowReader, model: Any, classes: Any) -> Self:
+        """Set the fitted attributes."""
         self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.n_columns
         self.classes_ = classes
         return self
 
 
 def _distinct_values(labels: np.ndarray) -> Any:
-    """Return the sorted values of labels (n,), or 0 and 1 for each of several labels (n, m)."""
+    """Return the sorted classes of labels (n,), or 0 and 1 for each of several labels (n, m)."""
     if labels.ndim == 1:
         return np.unique(labels)
     values = [np.unique(column) for column in labels.T]
@@ -331,12 +332,12 @@ def _distinct_values(labels: np.ndarray) -> Any:
 
 
 def _is_multilabel(classes: Any) -> bool:
-    """Whether there are classes for each of several labels."""
+    """Whether classes are given for each of several labels."""
     return len(classes) > 0 and np.ndim(classes[0]) == 1
 
 
 def _align_columns(made: np.ndarray, seen: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return probabilities with a column for each class, zero for classes unknown to the model."""
+    """Return probabilities with a column for each class; zero for classes unknown to the model."""
     if np.array_equal(seen, classes):
         return made
     wide = np.zeros((len(made), len(classes)))
@@ -355,7 +356,7 @@ def _rows(X: Any) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _add_context(what: str, estimator: object) -> Iterator[None]:
-    """Add the fold and the estimator to the message of any error."""
+    """Return a context that adds the fold and the estimator to the message of an error."""
     try:
         yield
     except Exception as error:
@@ -363,14 +364,14 @@ def _add_context(what: str, estimator: object) -> Iterator[None]:
 
 
 def _to_rows(X: Any, reader: RowReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
-    """Return sequences, graphs or a table as rows; ``read`` is the reader's function for sequences."""
+    """Convert sequences, graphs or a table to rows; ``read`` is the reader's function for sequences."""
     numbers = reader.encoder is None and not is_feature_sequences(X)
     if numbers and n_dimensions(X) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
     if numbers and is_list_of_graphs(X):
         rows, offsets, *_ = read_graphs(X)
-        return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, X, _cut(made, offsets))])
+        return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_replace_nodes, X, _cut(made, offsets))])
     rows, offsets = read(X)
     return _Inputs(rows, offsets, SEQUENCES, lambda made: _cut(made, offsets))
 
@@ -379,8 +380,8 @@ def _cut(rows: Matrix, offsets: np.ndarray) -> list:
     return [rows[first:last] for first, last in pairwise(offsets.tolist())]
 
 
-def _with_nodes(graph: Any, rows: np.ndarray) -> Any:
-    """Return a graph with other features of its nodes."""
+def _replace_nodes(graph: Any, rows: np.ndarray) -> Any:
+    """Return a graph with new features of its nodes."""
     if isinstance(graph, Mapping):
         return {**graph, "x": rows}
     if isinstance(graph, tuple):

@@ -1,4 +1,4 @@
-"""Patterns of cells around a position, and functions of words, which make strings of features from rows of text.
+"""Feature strings of rows of text: patterns of cells around a position, and functions of words.
 
     suffix3[-1]=%suffix3[-1,0]    with the rows  Anna | sleeps | here   gives   -, "suffix3[-1]=nna", "suffix3[-1]=eps"
 
@@ -9,21 +9,21 @@ functions of a cell w are
     lower           in lower case
     prefixN         its first N characters in lower case, N from 1 to 9; nothing if it is shorter
     suffixN         its last N characters, likewise
-    shape           X, x and d for upper case, other letters and digits, all else as it is, no more than four of a kind
-                    in a row: "Heathrow-2" is Xxxxx-d
-    shortshape      no more than one of a kind in a row: Xx-d
+    shape           X, x and d for upper case, other letters and digits, other characters unchanged, at most four of a
+                    kind in a row: "Heathrow-2" is Xxxxx-d
+    shortshape      the same with at most one of a kind in a row: Xx-d
     capital         "yes" if it begins with upper case, else nothing
     capitals        "yes" if all its letters are upper case and it has two or more
-    digits          "all" if there is nothing else, "some" if there is any
+    digits          "all" if it has only digits, "some" if it has any
     hyphen          "yes" if it has a hyphen and more
     punctuation     "yes" if it has neither letter nor digit
 
 Rows beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last, for x, lower and the
-shapes; the others have no value there. A pattern one of whose cells has no value makes no string at that position.
+shapes; the others have no value there. If a cell has no value, its pattern has no string at that position.
 
-Cost: the strings of a cell are kept by its text, as long as the ``Expansion`` lives, so that patterns of one
-cell cost a look into a dict for each different cell that they read, and others one formatted string per position.
-Fails: KeyError for a name that is not in ``FUNCTIONS``, IndexError for a row without the column of a cell.
+Cost: an ``Expansion`` caches the strings of a cell by its text, so that patterns of one cell cost a look-up in a dict
+per position and cell, others one formatted string per position. Raises KeyError for a name that is not in
+``FUNCTIONS``, IndexError for a row without the column of a cell.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ FUNCTIONS: dict[str, Callable[[str], str | None]] = {**_TOTAL, **_AFFIXES, **_FL
 
 
 class Cell(NamedTuple):
-    """A cell relative to the current position, and the name of the function of its text."""
+    """A cell relative to the current position, and the name of a function of its text."""
 
     row: int
     column: int
@@ -86,7 +86,7 @@ class Cell(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Cells with the texts around them; ``texts`` has one entry more than ``cells``."""
+    """A sequence of cells and the texts around them; ``texts`` has one entry more than ``cells``."""
 
     texts: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -96,12 +96,12 @@ class Pattern(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Row and column of the only cell; None unless there is exactly one."""
+        """Row and column of a single cell; None for any other number of cells."""
         return self.cells[0][:2] if len(self.cells) == 1 else None
 
 
 class Expansion:
-    """Strings of patterns for the positions of sequences, in the order of the patterns.
+    """The feature strings of patterns at the positions of sequences, in the order of the patterns.
 
     What was found for a cell is kept, so one expansion serves for all sequences of a file.
     """
@@ -121,7 +121,7 @@ class Expansion:
         return self._expand({column: [row[column] for row in rows] for column in self._columns}, len(rows))
 
     def expand_columns(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the strings of every position of a sequence, given as columns."""
+        """Return the feature strings of every position of a sequence, whose cells are given by column."""
         return self._expand({column: columns[column] for column in self._columns}, len(columns[0]))
 
     def _expand(self, columns: dict[int, Sequence[str]], length: int) -> list[list[str]]:
@@ -143,7 +143,7 @@ _Shifted = Callable[[int, int], list[str]]
 
 
 class _Values(dict[str, str | None]):
-    """Values of a function of cells, by the text of the cell."""
+    """Cached values of a function, by the text of the cell."""
 
     def __init__(self, function: str):
         super().__init__()
@@ -159,7 +159,7 @@ class _Values(dict[str, str | None]):
 
 
 class _SingleCellStrings(dict[str, tuple[str, ...]]):
-    """Strings of consecutive patterns of the same single cell, by the text of the cell."""
+    """Cached feature strings of consecutive patterns of the same cell, by its text."""
 
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
@@ -180,7 +180,7 @@ class _SingleCellStrings(dict[str, tuple[str, ...]]):
 
 
 class _ManyCellStrings:
-    """Strings of a pattern of several cells or none."""
+    """The feature strings of a pattern with no cell or several cells."""
 
     def __init__(self, pattern: Pattern, values: dict[str, _Values]):
         self._cells = [(cell.row, cell.column, values[cell.function]) for cell in pattern.cells]

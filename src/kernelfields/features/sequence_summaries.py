@@ -3,10 +3,10 @@
     sequences (T, d)  ->  (n, 5 d (1 + parts) + 1):   mean, deviation, minimum, maximum and slope of each column,
                                                       of the whole and of parts of equal length, and log T
 
-A class of whole sequences that shows in their shape, as that of a gesture does, shows in such numbers, whatever the
-length; numerics/sequence_statistics.py has them.
+These numbers separate classes of sequences that differ in their shape, such as gestures, independently of the length;
+numerics/sequence_statistics.py computes them.
 
-Cost: O(N d). Fails: ValueError or TypeError that names the parameter or the sequence.
+Cost: O(N d). Raises ValueError or TypeError with the parameter or the sequence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         self.as_sequences = as_sequences
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameters, and learn the number and the names of columns.
+        """Check the parameters, and store the number and names of columns.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------

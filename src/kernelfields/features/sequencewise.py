@@ -2,17 +2,16 @@
 
     (x_1, ..., x_S)  ->  stack to (N, d)  ->  transform to (N, d')  ->  split into S sequences
 
-The transformer sees all positions at once, so a StandardScaler learns one mean per column, not one per
-sequence. ``set_output`` is that of the transformer: each sequence then becomes a data frame, with names of columns
-that follow from those of the sequences, where these had some. Cost: one stacked copy of the data besides the
-transformer's own work.
+The transformer is applied to all positions at once, so a StandardScaler learns one mean per column, not one per
+sequence. After ``set_output`` each sequence becomes a data frame, with column names derived from those of the inputs.
+Cost: one stacked copy of the data, and that of the transformer.
 
-``SequenceUnion`` joins what several transformers make of the same sequences, position by position:
+``SequenceUnion`` concatenates the outputs of several transformers of the same sequences at each position:
 
     words  ->  Embeddings: (T, 384)  |  feature dicts: (T, 20000) sparse  ->  (T, 20384) sparse
 
 Parts are arrays, CSR, or feature dicts and strings, whose names become columns as in ChainCRF. The result is sparse
-where a part is. Cost: one copy of all parts.
+if a part is sparse. Cost: one copy of all parts.
 """
 
 from __future__ import annotations
@@ -40,31 +39,33 @@ from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebui
 _PASSTHROUGH = "passthrough"
 
 
-def _names_its_columns(sequencewise: Sequencewise) -> bool:
+def _has_feature_names(sequencewise: Sequencewise) -> bool:
+    """Whether the transformer has names of its output columns."""
     inner = getattr(sequencewise, "transformer_", sequencewise.transformer)
     return hasattr(inner, "get_feature_names_out")
 
 
-def _sets_its_output(sequencewise: Sequencewise) -> bool:
+def _has_set_output(sequencewise: Sequencewise) -> bool:
+    """Whether the transformer has ``set_output``."""
     return hasattr(sequencewise.transformer, "set_output")
 
 
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
 class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base of transformers of sequences, which check number and names of columns against the fit."""
+    """Base class of transformers of sequences, which compare number and names of columns with the fit."""
 
     n_features_in_: int
     _reader: RowReader
 
     def _set_reader(self, reader: RowReader) -> None:
-        """Set the reader of the sequences of a fit."""
+        """Store the reader of the sequences of a fit."""
         self._reader, self.n_features_in_ = reader, reader.n_features
         self.__dict__.pop("feature_names_in_", None)
         if reader.columns is not None:
             self.feature_names_in_ = np.array(reader.columns, dtype=object)
 
     def _read(self, X: Any) -> tuple[Matrix, np.ndarray]:
-        """Return the rows and the offsets of sequences; ValueError for other columns than in the fit."""
+        """Return the rows and the offsets of sequences; ValueError if their columns differ from the fit."""
         check_is_fitted(self, "n_features_in_")
         if is_empty(X):
             return np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
@@ -154,7 +155,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         stacked, offsets = self._read(X)
         return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(X)
 
-    @available_if(_names_its_columns)
+    @available_if(_has_feature_names)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
         """Return the names of the output columns.
 
@@ -172,7 +173,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         names = self._reader.columns if input_features is None else input_features
         return self.transformer_.get_feature_names_out(names)
 
-    @available_if(_sets_its_output)
+    @available_if(_has_set_output)
     def set_output(self, *, transform: str | None = None) -> Sequencewise:
         """Set the output of the transformer: data frames, one for each sequence, or arrays.
 
@@ -210,7 +211,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------
@@ -246,7 +247,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
                 f"the transformer made {rows.shape[0]} rows of {offsets[-1]} positions: it must keep each row"
             )
         rows = rows.tocsr() if sp.issparse(rows) else rows
-        if hasattr(rows, "columns") and self._reader.columns is not None and _names_its_columns(self):
+        if hasattr(rows, "columns") and self._reader.columns is not None and _has_feature_names(self):
             # The transformer has seen an array, whose columns have no names.
             rows.columns = list(self.get_feature_names_out())
         parts = [rows[first:last] for first, last in pairwise(offsets.tolist())]
@@ -283,7 +284,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.transformers = transformers
 
     def fit(self, X: object, y: object = None) -> SequenceUnion:
-        """Fit every transformer, and learn names and numbers of columns.
+        """Fit every transformer, and store names and numbers of columns.
 
         Parameters
         ----------
@@ -301,7 +302,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> list:
-        """Fit every transformer; return the joined sequences.
+        """Fit every transformer, and concatenate their outputs.
 
         Parameters
         ----------
@@ -328,7 +329,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._join(parts)
 
     def transform(self, X: object) -> list:
-        """Return the joined sequences.
+        """Concatenate the outputs of the transformers.
 
         Parameters
         ----------
@@ -375,7 +376,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------

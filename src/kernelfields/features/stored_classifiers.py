@@ -1,14 +1,14 @@
 """Fitted classifiers of scikit-learn as arrays, so that model files can hold them: data, never code.
 
     linear      LogisticRegression, LinearDiscriminantAnalysis      p(k | x) = softmax(W x + b)_k, or sigmoids
-    trees       decision trees, random forests, extra trees          mean over trees of the shares in x's leaf, also of
-                                                                     several labels of yes and no
+    trees       decision trees, random forests, extra trees          mean over trees of class shares in leaves, also of
+                                                                     several binary labels
     boosting    HistGradientBoostingClassifier                       softmax or sigmoid of a sum of leaf values
-    pipelines   of transformers that can be stored and one of these
+    pipelines   of supported transformers and one of these
 
-Trees are stored end to end: node j of tree i is node ``roots[i] + j``, inner nodes send x to the left where
+The nodes of all trees are concatenated: node j of tree i is node ``roots[i] + j``, inner nodes send x to the left if
 x[feature] <= threshold, and leaves are their own children. Cost: O(n trees depth) in NumPy for n inputs.
-Fails: TypeError naming a classifier that cannot be stored, ValueError for arrays that are not sound.
+Raises TypeError for unsupported classifiers, ValueError for invalid arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRECISIONS = {"trees": np.float32, "boosting": np.float64}
 
 
 class Classifier(Protocol):
-    """A fitted classifier with probabilities, which can be stored."""
+    """A fitted classifier with probabilities that can be stored."""
 
     classes_: np.ndarray
 
@@ -47,7 +47,7 @@ class Classifier(Protocol):
 
 
 def store_classifier(model: Classifier) -> dict[str, Any]:
-    """Return a fitted classifier as plain values and arrays; TypeError for one that cannot be stored."""
+    """Convert a fitted classifier to plain values and arrays; TypeError for unsupported classifiers."""
     name, module = type(model).__name__, type(model).__module__
     store = _STORES.get(name) if module.startswith("sklearn.") else None
     if isinstance(model, StoredClassifier):
@@ -63,7 +63,7 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
 
 
 class StoredClassifier:
-    """A classifier from a file, which predicts probabilities, but cannot be fitted again."""
+    """A classifier from a file, which can predict, but not be fitted again."""
 
     def __init__(self, stored: Mapping[str, Any]):
         self.stored = dict(stored)
@@ -75,7 +75,7 @@ class StoredClassifier:
         self._before = None if before is None else rebuild_sklearn_transformer(before)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return probabilities (n, L); a list of (n, 2) for several labels, as scikit-learn does."""
+        """Return probabilities (n, L), or for several labels a list of (n, 2) as scikit-learn does."""
         stored = self.stored
         X = X if self._before is None else self._before.transform(X)
         if stored["kind"] == "linear":
@@ -98,7 +98,7 @@ def _probabilities(scores: np.ndarray, link: str) -> np.ndarray:
 
 
 def _leaf_sums(X: Any, stored: Mapping[str, Any]) -> np.ndarray:
-    """Return the sum over trees of the values in the leaves of inputs, (n, outputs)."""
+    """Sum the leaf values of inputs over trees, (n, outputs)."""
     rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=_PRECISIONS[stored["kind"]])
     feature, threshold, children = stored["feature"], stored["threshold"], stored["children"]
     every, sums = np.arange(len(rows)), np.zeros((len(rows), int(stored["n_outputs"])))
@@ -172,7 +172,7 @@ def _boosting(model: BaseEstimator) -> dict[str, Any]:
 
 
 def _join_trees(parts: list[dict[str, np.ndarray]], outputs: list[int], n_rounds: int) -> dict[str, Any]:
-    """Concatenate the nodes of trees; leaves become their own children, and read the first feature."""
+    """Concatenate the nodes of trees; leaves become their own children and test the first feature."""
     roots = np.cumsum([0, *(len(part["leaf"]) for part in parts[:-1])])
     own = [np.arange(len(part["leaf"]))[:, None] for part in parts]
     children = [

@@ -1,9 +1,9 @@
 """Fitted transformers of scikit-learn as plain values and arrays, so that model files can hold them: data, never code.
 
-What is kept are parameters that are plain values and the attributes of the fit that are listed here, which is all that
-``transform`` needs; parameters that are code, such as a function of scores, have their defaults in the transformer that
-is read. Pipelines of these transformers are kept step by step.
-Fails: TypeError naming a transformer that cannot be stored; errors of any kind for a description that is not sound.
+Stored are the parameters with plain values, and the fitted attributes listed here, which suffice for ``transform``;
+parameters that are functions, such as a score function, have their defaults in the restored transformer. Pipelines of
+these transformers are stored step by step. Raises TypeError for unsupported transformers; errors of any kind for an
+invalid description.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OUTPUTS = (None, "default", "pandas", "polars")
 
 
 def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
-    """Return a fitted transformer as plain values and arrays; TypeError for one that cannot be stored."""
+    """Convert a fitted transformer to plain values and arrays; TypeError for unsupported transformers."""
     name = type(transformer).__name__
     if type(transformer) is Pipeline:
         steps = [[own, store_transformer(step)] for own, step in transformer.steps if step not in (None, "passthrough")]
@@ -74,12 +74,12 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
 
 
 def is_text_transformer(stored: Mapping[str, Any]) -> bool:
-    """Whether a stored transformer reads texts instead of rows of numbers."""
+    """Whether a stored transformer has texts, not rows of numbers, as inputs."""
     return stored["steps"][0][1]["class"] in _OF_TEXTS if stored["class"] == _PIPELINE else stored["class"] in _OF_TEXTS
 
 
 def rebuild_sklearn_transformer(stored: Mapping[str, Any], n_features: int | None = None) -> Any:
-    """Rebuild a stored transformer for inputs of ``n_features`` columns; errors of any kind if it is damaged."""
+    """Rebuild a stored transformer of ``n_features`` columns; errors of any kind for damaged data."""
     made, texts = _rebuild(stored), is_text_transformer(stored)
     rows: Any = [""] if texts else np.zeros((1, made.n_features_in_ if n_features is None else n_features))
     # What was forged shows: a transformer of numbers that are not finite, or for other columns, cannot do this.
@@ -109,7 +109,7 @@ def _rebuild(stored: Mapping[str, Any]) -> Any:
 
 
 def _find_class(name: object) -> Any:
-    """Return the class of scikit-learn with a stored name; None for unknown names."""
+    """Return the scikit-learn class with a stored name; None for unknown names."""
     if not isinstance(name, str) or name not in _STATES:
         return None
     # Most pipelines have none of them, and these modules take a while to load.

@@ -1,4 +1,4 @@
-"""Feature templates as CRF++ reads them, with functions of words: which cells around a position become features.
+"""Feature templates of CRF++, with functions of words: lists of the cells around a position that become features.
 
     U05:%x[-1,0]/%x[0,0]   with the rows  He PRP | reckons VBZ   gives   "U05:_B-1/He", "U05:He/reckons"
     U06:%suffix2[0,0]      with the same rows                    gives   "U06:he", "U06:ns"
@@ -6,15 +6,15 @@
 %x[row,column] is a cell: row counts from the current position, -15 to 15, column from the first column, 0. Rows
 beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last. Other names than x are
 functions of the cell, which features/patterns.py defines: lower, prefix1 to prefix9, suffix1 to suffix9, shape,
-shortshape, capital, capitals, digits, hyphen, punctuation. Where one has no value, as suffix3 of a word of two
-letters, the line makes no feature. All else in a line is taken as it is. Lines that begin with U make features of a
+shortshape, capital, capitals, digits, hyphen, punctuation. If one has no value, as suffix3 of a word of two
+letters, the line makes no feature. The rest of a line is literal text. Lines that begin with U make features of a
 position and a label; lines that begin with B, of a pair of neighbouring labels: "B" alone is the transition matrix,
-and one with macros lets it depend on the rows. Lines that begin with a colon are as those with U, but their features
-are named by what follows it, as TextFeatures names them. Empty lines and lines that begin with # are skipped.
+and one with macros lets it depend on the rows. Lines that begin with a colon are as those with U, but the rest of
+the line is the name of the feature, as in TextFeatures. Empty lines and lines that begin with # are skipped.
 
-Cost: that of the patterns, at most one formatted string per position and line. Fails: SequenceFileError naming line and
-column of the template. Where CRF++ is vague this is strict: both numbers of a macro must be there. CRF++ has x alone,
-rows -4 to 4, and no lines that begin with a colon.
+Cost: that of the patterns, at most one formatted string per position and line. Raises SequenceFileError with line and
+column of the template. Unlike in CRF++, both numbers of a macro are required. CRF++ supports only x, rows -4 to 4, and
+no lines that begin with a colon.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMES = ", ".join(
 
 @dataclass(frozen=True)
 class TemplateLine:
-    """One line: its text, its number, and the pattern of the cells that it reads."""
+    """A line of a template: its text, its number, and its pattern."""
 
     text: str
     number: int
@@ -51,13 +51,13 @@ class TemplateLine:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells of the line, repeated as in the line."""
+        """The cells of the line in order, with repetitions."""
         return self.pattern.cells
 
 
 @dataclass(frozen=True)
 class Template:
-    r"""A template of CRF++: the features of a position.
+    r"""A template of CRF++, which defines the features of a position.
 
     Make one by ``Template.parse(text)`` or ``Template.read(path)``.
 
@@ -90,7 +90,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, name: str = "template") -> Template:
-        """Read a template from its text.
+        """Parse the text of a template.
 
         Parameters
         ----------
@@ -138,21 +138,21 @@ class Template:
 
     @property
     def uses_label_bigrams(self) -> bool:
-        """Whether there is a plain transition matrix: a B line without macros."""
+        """Whether a B line without macros defines a transition matrix."""
         return any(not line.cells for line in self.bigrams)
 
     @property
     def observed_bigrams(self) -> tuple[TemplateLine, ...]:
-        """B lines with macros: transitions that depend on the rows. ``features`` leaves them out."""
+        """The B lines with macros, for transitions that depend on the inputs; ``features`` ignores them."""
         return tuple(line for line in self.bigrams if line.cells)
 
     @property
     def columns(self) -> set[int]:
-        """The columns of all macros."""
+        """The numbers of the columns in macros."""
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
 
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
-        """Raise ValueError if a macro reads a missing column, or the column of the labels.
+        """Raise ValueError if a macro refers to a missing column, or to the column of labels.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Template:
                     raise SequenceFileError(f"{self.name}, {macro}, {labels}")
 
     def features(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the strings of the U lines for every row of a sequence.
+        """Return the feature strings of the U lines for every row of a sequence.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Template:
         return self.list_features([rows])[0]
 
     def list_features(self, sequences: Iterable[Sequence[Sequence[str]]]) -> list[list[list[str]]]:
-        """Return the strings of the U lines for every row of every sequence.
+        """Return the feature strings of the U lines for every row of every sequence.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class Template:
 
 @TRANSFORMERS.register("template")
 class TemplateFeatures(WordTransformer):
-    """The features of a template for words, or for rows of all columns except labels.
+    """Convert words, or rows of columns, to the feature strings of a template.
 
     ``text``: the template. ``label``: the number of the column of labels, which templates count as well.
     """
@@ -230,12 +230,12 @@ class TemplateFeatures(WordTransformer):
 
     @property
     def reach(self) -> int:
-        """The number of neighbours on either side in the features of a position."""
+        """The number of neighbours on either side that the features of a position depend on."""
         lines = Template.parse(self.text, "the model's template").unigrams
         return max((abs(cell.row) for line in lines for cell in line.cells), default=0)
 
     def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
-        """Return rows with the columns of the template at their places; words alone are its only column."""
+        """Return rows with the numbered columns of the template; words alone are a single column."""
         empty = [[""] * len(columns[0])]
         if len(columns) == len(used) == 1:
             columns = empty * max(used) + columns
@@ -244,19 +244,19 @@ class TemplateFeatures(WordTransformer):
         return list(zip(*columns, strict=True))
 
     def describe(self) -> dict[str, object]:
-        """Return the parameters."""
+        """Return the parameters as plain values."""
         return self.get_params()
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer."""
+        """Rebuild the transformer from its description."""
         rebuilt = cls(str(described["text"]), described["label"])
         rebuilt.transform([])
         return rebuilt
 
 
 def get_model_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
-    """Return the transformer of words of a model that the command trained, or None without one."""
+    """Return the transformer of words inside a model that the command trained, or None."""
     reading = document.get(COMMAND_NOTES, {}).get("reading", {})
     if "template" not in reading:
         return None
@@ -264,7 +264,7 @@ def get_model_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
 
 
 def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequence[int]) -> Template:
-    """Return the default template of rows, with the features of words and tags of TextFeatures.
+    """Return the default template of rows of words and tags, with the features of TextFeatures.
 
     The first of the ``columns`` holds the words, the others tags. Single characters of a small alphabet, as residues
     of proteins are, are seen as symbols: farther away, and as they are.
@@ -286,7 +286,7 @@ def are_symbols(words: set[str]) -> bool:
 
 
 def template_of_patterns(patterns: Iterable[Pattern]) -> Template:
-    """Return the template of named patterns and of transitions."""
+    """Make a template of named patterns and of transitions."""
     return Template.parse("\n".join([*(f":{pattern}" for pattern in patterns), "B", ""]), "the default template")
 
 

@@ -3,16 +3,16 @@
     [["Anna", "sleeps"], ...]  ->  [[["lower[-1]=_B-1", "word=Anna", "suffix3=nna", "shape=Xxxx", ...], [...]], ...]
 
 For the word at a position: itself and in lower case, prefixes and suffixes, shapes, and flags for capitals, digits,
-hyphens and punctuation. For its neighbours: lower case, shapes and flags, and lower case alone farther away. Where rows
-hold more than a word, such as a part of speech: these tags around the position, and pairs and triples of them.
-Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
-``kernelfields train`` has the same features for column files without a template.
+hyphens and punctuation. For its neighbours: lower case, shapes and flags, and lower case alone farther away. With
+further columns of tags, such as parts of speech: the tags around the position, and pairs and triples of them. Beyond
+the ends, neighbours are _B-1 and _B+1. The functions of words are those of features/patterns.py, and
+``kernelfields train`` uses the same features for column files without a template.
 
-``TRANSFORMERS`` are the transformers that model files may hold: a description of plain values, with the kind of the
-transformer, and ``rebuild_transformer`` makes it again. Those registered here need NumPy alone.
+``TRANSFORMERS`` are the transformers that model files support, as a description of plain values with the kind of the
+transformer, from which ``rebuild_transformer`` restores it. Those registered here need NumPy alone.
 
-Cost: a few microseconds a word, because the features of a word are made once. Fails: ValueError or TypeError naming
-the parameter, or sequence and position.
+Cost: a few microseconds per word, as features of a word are cached. Raises ValueError or TypeError with the parameter,
+or with sequence and position.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def text_patterns(
     bigrams: bool = False,
     tag_ngrams: int = _TAG_NGRAMS,
 ) -> list[Pattern]:
-    """Return the patterns of words and tags in columns; the parameters belong to ``TextFeatures``."""
+    """Return the patterns of words and tags in columns; parameters as in ``TextFeatures``."""
     affixes = [f"prefix{length}" for length in range(1, prefixes + 1)]
     affixes += [f"suffix{length}" for length in range(1, suffixes + 1)]
     about = [*(("shape", "shortshape") if shapes else ()), *(FLAGS if flags else ())]
@@ -68,7 +68,7 @@ def text_patterns(
 
 
 def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
-    """Return the patterns of symbols of a small alphabet, in a wider window than words, and of tags."""
+    """Return the patterns of tags, and of symbols in a wider window than that of words."""
     patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
     return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
 
@@ -87,14 +87,14 @@ def _rows(reach: int) -> range:
 
 
 def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
-    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is left out."""
+    """Return the pattern name[row]=value, or name[row|row]=value|value; a single row 0 is omitted."""
     suffix = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
     texts = (f"{name}{suffix}=", *["|"] * (len(rows) - 1), "")
     return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
 
 
 class StoredTransformer(Protocol):
-    """A transformer of sequences that a model file can hold."""
+    """The interface of a transformer of sequences that model files support."""
 
     def transform(self, X: Any) -> Any:
         """Transform the sequences for the next step."""
@@ -104,7 +104,7 @@ class StoredTransformer(Protocol):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer; errors of any kind if the description is not sound."""
+        """Rebuild the transformer from its description; errors of any kind for an invalid one."""
 
 
 #: Transformers by their kinds in model files.
@@ -112,12 +112,12 @@ TRANSFORMERS: Registry[StoredTransformer] = Registry("transformer")
 
 
 def describe_transformer(transformer: StoredTransformer) -> dict[str, object]:
-    """Return a registered transformer as plain values."""
+    """Convert a registered transformer to plain values."""
     return {"kind": TRANSFORMERS.find_name(transformer), **transformer.describe()}
 
 
 def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
-    """Return the described transformer; ValueError for an unregistered kind."""
+    """Rebuild a transformer from its description; ValueError for an unregistered kind."""
     registered = TRANSFORMERS.find(described["kind"])
     if registered is None:
         raise ValueError(f"a transformer of the unknown kind {described['kind']!r:.60}")
@@ -125,7 +125,7 @@ def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
 
 
 class WordTransformer(Parametrized):
-    """A transformer of words with the interface of scikit-learn, without importing it: readers need NumPy alone."""
+    """A transformer of words with the interface of scikit-learn, which needs NumPy only."""
 
     def fit(self, X: object, y: object = None) -> Self:
         """Check parameters and sequences.
@@ -286,11 +286,11 @@ class TextFeatures(WordTransformer):
 
     @property
     def reach(self) -> int:
-        """The number of neighbours on either side in the features of a position."""
+        """The number of neighbours on either side that the features of a position depend on."""
         return max(self.window, self.context, int(self.bigrams))
 
     def describe(self) -> dict[str, object]:
-        """Return the parameters, and the number of columns of tags.
+        """Return the parameters and the number of tag columns as plain values.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class TextFeatures(WordTransformer):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ class TextFeatures(WordTransformer):
         return rebuilt
 
     def split_columns(self, X: object) -> list[list[list[str]]]:
-        """Return for every sequence the column of its words and the columns of its tags.
+        """Return the columns of words and of tags of every sequence.
 
         Parameters
         ----------
@@ -402,7 +402,7 @@ def are_texts(words: Collection[str]) -> bool:
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:
-    """Return the number of columns of tags, from nonempty sequences."""
+    """Return the number of tag columns of nonempty sequences."""
     return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
@@ -417,7 +417,7 @@ _BOUNDS = {
 
 
 def _column(column: int | str, names: list, parameter: str, index: int) -> Hashable:
-    """Return the name of a column, given its name or index."""
+    """Return the name of a column from its name or index."""
     if column in names:
         return column
     if is_whole(column) and -len(names) <= column < len(names):
@@ -427,7 +427,7 @@ def _column(column: int | str, names: list, parameter: str, index: int) -> Hasha
 
 
 def _check_words(words: list, index: int) -> list[str]:
-    """Return words if all are strings; errors name the position of the first other value."""
+    """Return words, or raise with the position of the first entry that is no string."""
     if set(map(type, words)) <= _TEXTS:
         return words
     for position, word in enumerate(words):

@@ -3,15 +3,14 @@
     fit_transform    for every fold:  encoder tuned on the other folds  ->  outputs for the words of this fold
     transform        new words        ->  mean of the outputs of all tuned encoders
 
-Folds hold whole sequences. No word is described by a network that was tuned on its label, so that a field can weigh the
-outputs against other features. Words whose label is not known are left out of the tuning, are seen as context, and get
-outputs all the same.
+Folds contain whole sequences. The outputs for a word come from a network that was not tuned on its label, so that a
+field can weigh them against other features. Words with an unknown label are context in the tuning, and get outputs.
 
 ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``; a Pipeline calls the first. With a ``cache``, an encoder is
 kept as soon as its fold is done, under a key of the model's files, the words and labels it was tuned on and the
 settings: a fit that was interrupted goes on with the next fold, and one that is repeated tunes nothing.
 Cost: cv tunings of the encoder (features/encoder_tuning.py); memory: the weights of cv encoders.
-Fails: ValueError, TypeError or ImportError naming the parameter, or the fold, before the first encoder is tuned.
+Raises ValueError, TypeError or ImportError naming the parameter, or the fold, before the first encoder is tuned.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _HEAD = "head.safetensors"
 
 
 class _Tuned(NamedTuple):
-    """Weights of a tuned encoder, the layer on top of it, and its key in the cache, empty without one."""
+    """The weights of a tuned encoder and of the layer on top, and their key in the cache, empty without one."""
 
     encoder: dict[str, np.ndarray]
     weight: np.ndarray
@@ -180,7 +179,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         folder = find_folder(self.model)
         classes = np.unique(labels[known])
         codes = np.where(known, np.searchsorted(classes, labels), -1)
-        encoder = self._encoder(folder)
+        encoder = self._get_encoder(folder)
         untuned = encoder.weights()
         model_key = None if self.cache is None else encoder.content_key
         tuned: list[_Tuned] = []
@@ -203,7 +202,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return made
 
     def transform(self, X: Any) -> list[np.ndarray]:
-        """Return the mean of the outputs of all tuned encoders.
+        """Return the mean outputs of all tuned encoders.
 
         Parameters
         ----------
@@ -219,7 +218,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         sequences = self._words(X)
         if not sequences:
             return []
-        return self._outputs(self._encoder(self._folder), self._members, sequences)
+        return self._outputs(self._get_encoder(self._folder), self._members, sequences)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column, such as "logit of B-NP".
@@ -238,7 +237,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return np.array([f"logit of {label}" for label in self.classes_], dtype=object)
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Write the tuned encoders to a new folder: weights and tokenizers as Hugging Face has them, no code.
+        """Write the tuned encoders to a new folder: weights and tokenizers in the format of Hugging Face, no code.
 
         Parameters
         ----------
@@ -249,7 +248,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         place = Path(folder)
         if place.exists():
             raise ValueError(f"{place} is there already: give the name of a new folder")
-        encoder = self._encoder(self._folder)
+        encoder = self._get_encoder(self._folder)
         own = {"word_column": self.word_column, "model": os.fspath(self.model), "n": len(self._members)}
         described = {**own, "classes": self.classes_.tolist()}
         with whole_folder(place) as draft:
@@ -261,7 +260,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     @classmethod
     def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Self:
-        """Return a saved transformer from its folder; a further fit tunes its ``model`` again.
+        """Load a transformer from its folder; another fit starts from its ``model``.
 
         Parameters
         ----------
@@ -289,7 +288,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return made
 
     def describe(self) -> dict[str, object]:
-        """Raise TypeError: model files hold no encoders.
+        """Raise TypeError, because model files do not support encoders.
 
         Returns
         -------
@@ -303,7 +302,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Raise TypeError: no model file holds an encoder.
+        """Raise TypeError, because model files do not support encoders.
 
         Parameters
         ----------
@@ -338,7 +337,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                 raise ValueError(f"sequence {number} has no words: remove empty sequences from X and y")
         return [own[0] for own in columns]
 
-    def _encoder(self, folder: Path) -> Encoder:
+    def _get_encoder(self, folder: Path) -> Encoder:
         """Return the encoder of a folder, loaded once."""
         if self._loaded is None or self._loaded[0] != (folder, self.device):
             self._loaded = (folder, self.device), Encoder(folder, device=self.device)
@@ -353,7 +352,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         model_key: str | None,
         what: str,
     ) -> _Tuned:
-        """Return an encoder tuned on words and their labels, from the cache if possible."""
+        """Tune an encoder on words and labels, or take it from the cache."""
         from kernelfields.features.encoder_tuning import TuningSettings, label_loss, tune
 
         settings = TuningSettings(float(self.learning_rate), self.epochs, self.batch_size, float(self.dropout))
@@ -383,7 +382,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return member
 
     def _outputs(self, encoder: Encoder, members: list[_Tuned], sequences: list[list[str]]) -> list[np.ndarray]:
-        """Return the mean of the outputs of some tuned encoders for each sequence."""
+        """Return the mean outputs of tuned encoders for each sequence."""
         from kernelfields.features.encoder_tuning import Head, compute_tuned_outputs
 
         cached = self.cache is not None and all(member.key for member in members)

@@ -1,6 +1,6 @@
-"""Sequences of numbers joined with means, differences and ranges over windows (numerics/window_statistics.py).
+"""Means, differences and ranges over windows as additional columns (numerics/window_statistics.py).
 
-Arrays: sequences (T, d) -> (T, d (1 + widths statistics)). Fails: ValueError or TypeError that names the parameter, the
+Arrays: sequences (T, d) -> (T, d (1 + widths statistics)). Raises ValueError or TypeError with the parameter, the
 sequence or the column.
 """
 
@@ -57,7 +57,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         self.statistics = statistics
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameters, and learn the number and the names of columns.
+        """Check the parameters, and store the number and names of columns.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
-        """Return sequences with the columns of the windows.
+        """Return sequences with additional columns of window statistics.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the described transformer.
+        """Rebuild the transformer from its description.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         return made
 
     def _check_settings(self) -> tuple[list[int], list[str]]:
-        """Return the widths and the names of statistics; raise if they are invalid."""
+        """Return the widths and the names of statistics; raise for invalid ones."""
         widths = [self.widths] if is_whole(self.widths) else self.widths
         if not is_sequence(widths) or not len(widths):
             raise ValueError(f"widths must be odd whole numbers from 3 on, got {self.widths!r:.60}")
