@@ -1,6 +1,6 @@
 """Fields as layers of PyTorch networks: exact log-likelihoods of labellings with their gradients.
 
-Names load on first use, and PyTorch with them. Without it the package cannot be imported.
+Names and PyTorch are imported on first use.
 """
 
 from importlib.util import find_spec

@@ -3,19 +3,18 @@
     log p(y | x) = score(y) - log sum_{y'} exp score(y')
     score(y)     = start(y_1) + sum_t u_t(y_t) + sum_{t > 1} (transitions(y_{t-1}, y_t) + w_t(y_{t-1}, y_t)) + end(y_T)
 
-u_t (scores) and, where given, w_t (pair scores) come from the network; transitions, start and end are parameters of the
-layer. What is known of labels restricts the first of two sums over labellings:
+u_t (scores) and optionally w_t (pair scores) come from the network; transitions, start and end are parameters of the
+layer. The loss is the difference of two log sums over labellings:
 
-    loss = log sum_{y'} exp score(y') - log sum_{y' that fits what is known} exp score(y')
+    loss = log sum_{y'} exp score(y') - log sum_{y' consistent with the known labels} exp score(y')
 
-Sums are those of likelihood.py: float64 whatever the type of the scores, and gradients are marginals less those given
-what is known. Float32 scores give losses and gradients that are those of these numbers, rounded once to float32.
+Sums are those of likelihood.py, in float64 for scores of any type; gradients are marginals minus marginals conditioned
+on the known labels. For float32 scores, losses and gradients are rounded to float32 once, at the end.
 
 Arrays: scores (B, T, L) padded at the end, or (N, L) of sequences end to end; pair scores (B, T, L, L) or (N, L, L).
-Cost: O(N L^2), one pass on the device of the scores for CUDA, of which nothing is read back (device_chains.py), by
-compiled code of the host elsewhere (packed_chains.py); another one where labels are known in part. Fails: ValueError
-naming the sequence and position for labels that constraints forbid, for NaN among scores, and for shapes that do not
-fit together.
+Cost: O(N L^2), one pass, on the device of the scores for CUDA, without copies to the host (device_chains.py), else
+by compiled code of the host (packed_chains.py); a second pass if labels are partly known. Raises ValueError with the
+sequence and position for labels that constraints forbid, for NaN among scores, and for incompatible shapes.
 """
 
 from __future__ import annotations
@@ -116,12 +115,12 @@ class ChainField(torch.nn.Module):
 
     @property
     def ignore_index(self) -> int | None:
-        """The label of positions to leave out."""
+        """The label of ignored positions."""
         return self._rules.ignore_index
 
     @property
     def label_weights(self) -> torch.Tensor | None:
-        """The weights of labels in the loss, (L,); None if all count alike."""
+        """The weights of labels in the loss, (L,); None for equal weights."""
         return None if self._rules.weights is None else torch.as_tensor(self._rules.weights)
 
     @property
@@ -152,7 +151,7 @@ class ChainField(torch.nn.Module):
             torch.nn.init.zeros_(own)
 
     def forward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse a call of the layer itself, which could mean a loss or a log-likelihood.
+        """Raise an error, as a call could mean the loss or the log-likelihood.
 
         Parameters
         ----------

@@ -3,14 +3,13 @@
     log p(y | x) = start(y_1) + sum_t emissions_t(y_t) + sum_{t > 1} transitions(y_{t-1}, y_t) + end(y_T) - log Z
 
 A call returns this log-likelihood, so that training minimises minus it. Sums are those of packed_chains.py, in float64,
-and gradients are marginals. Positions that the mask leaves out, and those with a tag below zero, such as -100, are no
-part of a sequence: their neighbours follow each other, wherever gaps are. Without gaps the values are those of
-pytorch-crf; with gaps its two sums are over different sequences, and no likelihood.
+and gradients are marginals. Masked positions, and those with a negative tag such as -100, are
+removed from a sequence, so that their neighbours become adjacent. Without gaps the values equal those of pytorch-crf;
+with gaps, the two sums of pytorch-crf are over different sequences, and their difference is no log-likelihood.
 
-A module that ``torch.jit.script`` compiled runs plain recursions in log space, which are here as well; gaps count there
-in the same way.
+Modules compiled by ``torch.jit.script`` run plain recursions in log space, which treat gaps in the same way.
 
-Arrays: emissions (T, B, L), or (B, T, L) with ``batch_first``; tags and mask (T, B) or (B, T). Fails: ValueError in the
+Arrays: emissions (T, B, L), or (B, T, L) with ``batch_first``; tags and mask (T, B) or (B, T). Raises ValueError in the
 words of pytorch-crf for shapes, and with the sequence and position for tags out of range.
 """
 
@@ -219,7 +218,7 @@ class CRF(torch.nn.Module):
         tags: torch.Tensor | None,
         mask: torch.Tensor | None,
     ) -> None:
-        """Raise ValueError in the words of pytorch-crf unless shapes fit together and sequences begin."""
+        """Raise ValueError with the messages of pytorch-crf for shapes that do not match and masked first positions."""
         if emissions.dim() != 3:
             raise ValueError(f"emissions must have dimension of 3, got {emissions.dim()}")
         if emissions.size(2) != self.num_tags:
@@ -303,7 +302,7 @@ class CRF(torch.nn.Module):
         emissions: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> list[list[int]]:
-        """Return the best tags by a recursion of maxima and the pointers back."""
+        """Return the best tags by a recursion of maxima and back-pointers."""
         on = torch.ones_like(emissions[:, :, 0], dtype=torch.bool)
         if mask is not None:
             on = mask != 0

@@ -1,13 +1,13 @@
-"""Losses of chains on a device without a trip to the host: masks, lengths and labels are read where they are.
+"""Losses of chains on a device, without copies of masks, lengths and labels to the host.
 
-    values (2, B) = log sums over all labellings, and over those that fit the labels
+    values (2, B) = log sums over all labellings, and over those consistent with the labels
     loss          = values[0] - values[1],      gradients = marginals of the first less those of the second
 
 Both sums, and what their gradients need, come from one call of engines/torch/masked_chains.py; so do the reduced loss
-and the weights of items in its gradient, where scores of steps are the same at all positions. Nothing of a batch is
-read back, so that a training step neither waits nor can raise for what it finds in a tensor of the device: a loss is
-NaN or infinite then, and a line about it is raised by the next loss that is computed after the device has come so far.
-Second derivatives are those of packed_chains.py.
+and the weights of items in its gradient, if scores of steps are the same at all positions. No tensor of a batch is
+copied to the host, so a training step does not wait, and cannot raise an error for invalid values at once: the loss is
+NaN or infinite, and a later loss raises the error, once the device has finished the batch. Second derivatives are those
+of packed_chains.py.
 
 Arrays: scores (B, T, L), pair scores (B, T, L, L). Cost: O(B T L^2), one pass.
 """
@@ -43,7 +43,7 @@ from kernelfields.layers.positions import check_lengths, check_mask_form
 
 
 class _Report(NamedTuple):
-    """The report of a batch on its way to the host: whether a sequence is wrong, its number, and the reason."""
+    """The validity of a batch on its way to the host: an error flag, the sequence, and the reason."""
 
     found: torch.Tensor
     arrived: Any
@@ -59,7 +59,7 @@ _REPORTS: deque[_Report] = deque()
 
 
 def is_on_device(scores: Any) -> bool:
-    """Whether padded scores are on a device whose tensors should not be read."""
+    """Whether padded scores are on a device whose tensors should not be copied to the host."""
     return isinstance(scores, torch.Tensor) and scores.is_cuda and scores.ndim == 3
 
 
@@ -72,7 +72,7 @@ def read_chains(
     labels: Any = None,
     pair_scores: torch.Tensor | None = None,
 ) -> PackedChains | DeviceChains:
-    """Return a batch of chains for losses and log partitions, on the device of the scores if possible."""
+    """Return a batch of chains for losses and log partition functions, on the device of the scores if possible."""
     kind = DeviceChains if is_on_device(scores) and terms.rules.weights is None else PackedChains
     return kind(terms, scores, lengths, mask, labels=labels, pair_scores=pair_scores)
 
@@ -123,11 +123,11 @@ class DeviceChains:
         return self._chains.positions()
 
     def log_partition(self) -> torch.Tensor:
-        """Return the logarithm of the sum over all labellings of each sequence, (B,), 0 for empty sequences."""
+        """Compute the log partition function of each sequence, (B,), 0 for empty sequences."""
         return self._report_values(self._sum((0,))[0], 0)
 
     def known_log_partition(self) -> torch.Tensor:
-        """Return the logarithm of the sum over labellings consistent with the labels, (B,)."""
+        """Compute the log sum over labellings consistent with the known labels, (B,)."""
         return self._report_values(self._sum((1,))[0], 1)
 
     def loss(self, reduction: str) -> torch.Tensor:
@@ -154,7 +154,7 @@ class DeviceChains:
         return found
 
     def _report_values(self, values: torch.Tensor, reason: int) -> torch.Tensor:
-        """Return values, NaN for empty sequences, and send the host a report of them."""
+        """Return values, NaN for empty sequences, and send a report on them to the host."""
         known = values.detach()
         is_empty = ~self._chains.selected().any(dim=1)
         values = values.masked_fill(is_empty, torch.nan)
@@ -236,7 +236,7 @@ class _Batch(NamedTuple):
 
 
 class _LogSums(torch.autograd.Function):
-    """Log sums over labellings, (K, B), whose gradients are marginals."""
+    """An autograd function of log sums over labellings, (K, B), whose gradients are marginals."""
 
     @staticmethod
     def forward(
@@ -275,7 +275,7 @@ class _LogSums(torch.autograd.Function):
 def _differentiable_gradients(
     batch: _Batch, weights: torch.Tensor, inputs: list[torch.Tensor]
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return gradients that are differentiable again, by chains that are packed on the host."""
+    """Compute gradients that can be differentiated again, by packed chains on the host."""
     scores, steps, start, end, *rest = inputs
     rows = batch.inside.any(dim=1).nonzero()[:, 0]
     names = list(range(scores.shape[2]))
@@ -290,7 +290,7 @@ def _differentiable_gradients(
 
 
 def _forbid(terms: ChainTerms, own: torch.Tensor | None, name: str) -> torch.Tensor:
-    """Return a parameter with minus infinity for forbidden entries; zeros for a missing parameter."""
+    """Return a parameter, or zeros without one, with minus infinity for forbidden entries."""
     given = torch.zeros_like(terms.transitions[0]) if own is None else own
     return torch.where(terms.forbidden[name], -torch.inf, given) if terms.rules.masks.any else given
 
@@ -310,7 +310,7 @@ def _send_report(there: torch.Tensor) -> None:
 
 
 def read_reports() -> None:
-    """Raise ValueError if a report of an earlier batch has arrived with an error."""
+    """Raise ValueError if the report on an earlier batch has arrived and contains an error."""
     if _REPORTS and torch.cuda.is_current_stream_capturing():
         return
     while _REPORTS and _REPORTS[0].arrived.query():

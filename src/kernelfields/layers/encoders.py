@@ -1,6 +1,6 @@
 """Networks in front of a layer as ONNX graphs: encoders with the scores of labels as output.
 
-The first two axes of inputs and scores are batch and time, of any length. Fails: TypeError for inputs that are no
+The first two axes of inputs and scores are batch and time, of any length. Raises TypeError for inputs that are no
 tensors by name; errors of torch.onnx for networks that it cannot write.
 """
 

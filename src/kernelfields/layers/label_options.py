@@ -13,7 +13,7 @@ from kernelfields.numerics.parameters import check_count, is_whole
 
 
 def read_names(labels: Any) -> list:
-    """Return the names of labels; numbers for a count of labels."""
+    """Return the names of labels, or numbers if a count is given."""
     if is_whole(labels):
         check_count(labels, "labels")
         return list(range(int(labels)))
@@ -26,7 +26,7 @@ def read_names(labels: Any) -> list:
 
 
 def read_ignored(ignore_index: Any, n_labels: int) -> int | None:
-    """Return the ignored label; ValueError if it has another meaning."""
+    """Return the checked label of ignored positions."""
     if ignore_index is None:
         return None
     if not is_whole(ignore_index) or -1 <= ignore_index < n_labels:
@@ -38,7 +38,7 @@ def read_ignored(ignore_index: Any, n_labels: int) -> int | None:
 
 
 def read_weights(given: Any, labels: list) -> np.ndarray | None:
-    """Return the weights of labels, (L,)."""
+    """Return the checked weights of labels, (L,)."""
     if given is None:
         return None
     if isinstance(given, Mapping):

@@ -2,14 +2,14 @@
 
     log p(y; u) = <Phi(y), u> - g(u),        d g / d u = E Phi,        d <Phi(y), u> / d u = Phi(y)
 
-The gradient of g is the mean of the family, which inference gives at the cost of g, and the gradient of the mean is a
-covariance product: no graph of a recursion is recorded, and functions can be differentiated twice. Families on a
-device (``TorchFamily``) are inferred there, all other families by the compiled passes of the host, in as many
-threads as PyTorch uses; tensors are copied there and back.
+The gradient of g is the mean of the family, computed at the cost of g, and the gradient of the mean is a covariance
+product: autograd records no recursion, and functions can be differentiated twice. Inference runs on the device for
+families of a device (``TorchFamily``), else in the compiled passes of the host, with as many threads as PyTorch uses
+and copies of tensors in both directions.
 
 Potentials: float64 tensors, one for each group of cliques in the order of ``family.groups``, with the shapes of
 inference/family.py. Cost: that of one pass, forward and back. If the gradients of the items differ, the pass is
-repeated with these weights. Fails: ValueError naming the item whose labellings are all forbidden.
+repeated with these weights. Raises ValueError naming the item whose labellings are all forbidden.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelfields.numerics.threads import Workers
 
 
 def log_partition(family: LabelFamily, *potentials: torch.Tensor) -> torch.Tensor:
-    """Compute the log partition function of each item; its gradient is exact, the marginals of cliques.
+    """Compute the log partition function of each item; its gradient is the marginals of cliques.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Ten
 
 
 def to_family_device(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as float64 on the device of the family."""
+    """Convert a tensor to float64 on the device of the family."""
     device = family.device if isinstance(family, TorchFamily) else torch.device("cpu")
     # In two steps: some devices have no float64.
     return array.to(device).to(torch.float64).contiguous()
 
 
 def to_potentials(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Potentials:
-    """Return placed tensors as potentials of the family."""
+    """Convert tensors to potentials of the family."""
     names = [group.name for group in family.groups[1:]]
     on_device = isinstance(family, TorchFamily)
     node, *tables = (array.detach() if on_device else array.detach().numpy() for array in arrays)
@@ -140,7 +140,7 @@ def _make_pool(n_threads: int) -> Workers:
 
 
 def workers() -> Workers:
-    """Return the threads of PyTorch as workers."""
+    """Return a pool with as many threads as PyTorch uses."""
     return _make_pool(torch.get_num_threads())
 
 
@@ -168,7 +168,7 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _WeightedMean(torch.autograd.Function):
-    """The gradient of the sum of weights (S,) times g: E Phi, whose own gradient is a covariance product."""
+    """An autograd function of sum_s weights_s E_s Phi, whose gradient is a covariance product."""
 
     @staticmethod
     def forward(
@@ -197,7 +197,7 @@ class _WeightedMean(torch.autograd.Function):
 
 
 def _to_tensors(potentials: Potentials, factor: float) -> tuple[torch.Tensor, ...]:
-    """Return factor times potentials, which may be overwritten, one tensor for each group."""
+    """Scale potentials, possibly in place, and return one tensor for each group."""
     if factor != 1.0:
         potentials.scale(factor)
     return tuple(torch.as_tensor(array) for array in potentials.arrays)

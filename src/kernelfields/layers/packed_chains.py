@@ -1,13 +1,13 @@
-"""A batch of chains for layers: positions end to end, with their family and the potentials of a layer.
+"""A batch of chains for layers: concatenated positions, with their family and the potentials of a layer.
 
     node(t, b) = scores(t, b) + start(b) at the first, + end(b) at the last position of a chain
     edge(a, b) = transitions(a, b), or transitions(a, b) + pair_scores(t, a, b) for the step into t
 
-with minus infinity for what constraints forbid. Positions that a mask or labels leave out are no part of a chain: its
-neighbours are those that remain, so that nothing in a gap is read. Families are those of the host, or of a device by
-copies of lengths and labels from it.
+with minus infinity for forbidden entries. Positions excluded by a mask or by labels are removed from a chain, so that
+the remaining ones become adjacent. Families are those of the host, or of a device with copies of lengths and labels on
+the host.
 
-Arrays: scores (B, T, L) or (N, L), node (N, L), edge (1, L, L) or (N, L, L), float64. Fails: ValueError naming sequence
+Arrays: scores (B, T, L) or (N, L), node (N, L), edge (1, L, L) or (N, L, L), float64. Raises ValueError naming sequence
 and position for labels that are forbidden or out of range, and for NaN among scores.
 """
 
@@ -31,7 +31,7 @@ REDUCTIONS = "mean", "token_mean", "sum", "none"
 
 
 class ChainRules(NamedTuple):
-    """Names of labels, constraints, the ignored label, and weights of labels."""
+    """The label names, constraints, ignored label and label weights of a layer."""
 
     names: list
     masks: ConstraintMasks
@@ -51,7 +51,7 @@ class ChainRules(NamedTuple):
 
 
 class ChainTerms(NamedTuple):
-    """The learnt scores of chains: steps (L, L), first and last labels (L,) or None, and their rules."""
+    """The parameters of chains: steps (L, L), first and last labels (L,) or None, and their rules."""
 
     transitions: torch.Tensor
     start: torch.Tensor | None
@@ -103,18 +103,18 @@ class PackedChains:
         self.known = None if labels is None else read_labels(labels, self.positions, n_labels, terms.rules.ignore_index)
 
     def _mask_parameter(self, parameter: torch.Tensor | float, name: str) -> torch.Tensor:
-        """Return a parameter, or a constant for all entries, with minus infinity for forbidden entries."""
+        """Return a parameter, or a constant in its place, with minus infinity for forbidden entries."""
         if self.terms.rules.masks.any:
             parameter = torch.where(self.terms.forbidden[name], -torch.inf, parameter)
         assert isinstance(parameter, torch.Tensor)
         return to_family_device(self.family, parameter)
 
     def log_partition(self) -> torch.Tensor:
-        """Return the logarithm of the sum over all labellings of each sequence, (S,), 0 for empty sequences."""
+        """Compute the log partition function of each sequence, (S,), 0 for empty sequences."""
         return self.positions.by_sequence(self._compute_log_partition(self.node))
 
     def known_log_partition(self) -> torch.Tensor:
-        """Return the logarithm of the sum over labellings consistent with the labels, (S,)."""
+        """Compute the log sum over labellings consistent with the known labels, (S,)."""
         known = self.known
         assert known is not None
         if known.dtype == np.bool_:
@@ -132,7 +132,7 @@ class PackedChains:
         return self.positions.by_sequence(scores)
 
     def losses(self) -> torch.Tensor:
-        """Return the negative log-likelihood of the labels of each sequence, (S,), at least zero."""
+        """Compute the negative log-likelihood of the labels of each sequence, (S,), at least zero."""
         if self.terms.rules.weights is not None and self.positions.n_positions:
             return self._compute_weighted_losses(self.terms.rules.weights)
         # The difference of two sums that are nearly equal may be below zero by their rounding.
@@ -161,7 +161,7 @@ class PackedChains:
             raise InfeasibleSequence(self.positions.sequence(error.sequence)) from None
 
     def marginals(self) -> torch.Tensor:
-        """Return the probabilities of labels given known labels, in the shape of the scores."""
+        """Compute label probabilities conditioned on known labels, in the shape of the scores."""
         member = self.family.distribution(self.potentials(), None, workers())
         return self.positions.unpack(self.restore(torch.as_tensor(member.marginals())), 0)
 
@@ -170,7 +170,7 @@ class PackedChains:
         return self.positions.unpack(self._best_rows().to(self._device), -1)
 
     def best_lists(self) -> list[list[int]]:
-        """Return the most probable labels of the positions of each sequence."""
+        """Return the most probable labels of each sequence as lists."""
         labels = self._best_rows().tolist() if self.positions.n_positions else []
         return self.positions.lists(labels[first:last] for first, last in pairwise(self.positions.offsets.tolist()))
 
@@ -184,19 +184,19 @@ class PackedChains:
         return torch.as_tensor(self.family.labellings(potentials, workers()).best()[0])
 
     def answers(self) -> Answers:
-        """Return answers about the labels of all positions, given known labels, computed on the host."""
+        """Return answers about all labels, conditioned on known labels, computed on the host."""
         if isinstance(self.family, TorchChainFamily):
             potentials = self.family.arrangement.host_potentials(self.potentials())
             return Answers(None, self.family.host, potentials, workers())
         return Answers(None, self.family, self.potentials(), workers())
 
     def potentials(self) -> Any:
-        """Return the potentials given known labels."""
+        """Return potentials conditioned on known labels."""
         node = self.node if self.known is None else self._restrict(to_sets(self.known, len(self.terms.rules.names)))
         return to_potentials(self.family, (node, self.edge))
 
     def _restrict(self, allowed: np.ndarray) -> torch.Tensor:
-        """Return node potentials with minus infinity for excluded labels, (N, L)."""
+        """Return node potentials (N, L) with minus infinity for excluded labels."""
         return self.node.masked_fill(torch.as_tensor(~allowed, device=self.node.device), -torch.inf)
 
     def _no_labelling_error(self, sequence: int) -> ValueError:
@@ -206,12 +206,12 @@ class PackedChains:
         )
 
     def restore(self, values: torch.Tensor) -> torch.Tensor:
-        """Return results on the device and in the type of the scores; float32 for half precision."""
+        """Convert results to the device and the type of the scores; float32 for half precision."""
         return values.to(result_type(self._dtype)).to(self._device)
 
 
 def result_type(dtype: torch.dtype) -> torch.dtype:
-    """Return the type of results for scores of a type."""
+    """Return the dtype of results for the dtype of scores."""
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
@@ -228,7 +228,7 @@ def check_scores(scores: Any, n_labels: int, transitions: torch.Tensor) -> None:
 
 
 def check_labels(labels: Any, scores: torch.Tensor, n_labels: int) -> None:
-    """Raise unless labels are None, or a tensor of numbers or sets in the shape of the scores."""
+    """Raise unless labels are None, or a tensor of numbers or label sets with the shape of the scores."""
     if labels is None:
         return
     if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.is_complex():
@@ -243,13 +243,13 @@ def check_labels(labels: Any, scores: torch.Tensor, n_labels: int) -> None:
 
 
 def check_mask(mask: Any, scores: torch.Tensor) -> None:
-    """Raise ValueError unless a mask that is a tensor is on the device of the scores."""
+    """Raise ValueError if a tensor mask is on another device than the scores."""
     if isinstance(mask, torch.Tensor):
         check_device("mask", mask, scores)
 
 
 def check_values(given: dict[str, torch.Tensor], positions: Positions) -> None:
-    """Raise ValueError if a score is NaN or plus infinity; one number is read from the device."""
+    """Raise ValueError for scores of NaN or plus infinity; the check copies one number from the device."""
     values = [each.detach().amax() for each in given.values() if each.numel()]
     if not values or bool((torch.stack(values) < torch.inf).all()):
         return
@@ -282,12 +282,12 @@ def read_labels(labels: torch.Tensor, positions: Positions, n_labels: int, ignor
 
 
 def to_sets(known: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return numbers of labels, or a mask, as a mask of possible labels, (N, L)."""
+    """Convert label numbers, or a mask, to a mask of possible labels, (N, L)."""
     return known if known.dtype == np.bool_ else known[:, None] == np.arange(n_labels)
 
 
 def check_pair_scores(pair_scores: torch.Tensor, scores: torch.Tensor) -> None:
-    """Raise unless scores of pairs have the shape and the device of the scores."""
+    """Raise unless pair scores have the shape and device of the scores."""
     wanted = (*scores.shape, scores.shape[-1])
     if tuple(pair_scores.shape) != wanted:
         raise ValueError(f"pair_scores must have shape {wanted}, as the scores, got {tuple(pair_scores.shape)}")

@@ -1,11 +1,11 @@
-"""Which positions of padded scores belong to sequences: lengths, or masks that may have gaps.
+"""The positions of padded scores that belong to sequences, from lengths or masks with gaps.
 
-    selected (B, T)     True where a position belongs to its sequence; its chain leaves out all others
+    selected (B, T)     True for positions of a sequence; all others are removed
     rows (N,)           selected positions among all B T, one sequence after another
-    offsets (S + 1,)    the first of these rows of each sequence that has any
+    offsets (S + 1,)    the first row of each nonempty sequence
 
-Labels equal to ``ignore_index`` leave positions out as a mask does. A sequence of which labels leave nothing has a loss
-of zero; one of which a mask leaves nothing is an error. Fails: ValueError naming the sequence.
+Labels equal to ``ignore_index`` exclude positions as a mask does. A sequence without remaining labels has loss zero; a
+sequence without unmasked positions is an error. Raises ValueError naming the sequence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelfields.data.reading import SEQUENCES
 
 
 class Positions:
-    """The positions of a batch that belong to sequences, on the host.
+    """The positions of a padded batch that belong to sequences, on the host.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Positions:
         return int(self.offsets[-1])
 
     def sequence(self, index: int) -> int:
-        """Return the index of a sequence among all from its index among the nonempty sequences."""
+        """Return the index among all sequences of a nonempty sequence."""
         return index if self.nonempty is None else int(self.nonempty[index])
 
     def place(self, row: int) -> str:
-        """Return the name of a packed row in messages."""
+        """Return the place of a packed row for messages."""
         if len(self.shape) == 1:
             return SEQUENCES.place(self.offsets, row)
         flat = row if self.rows is None else int(self.rows[row])
@@ -69,14 +69,14 @@ class Positions:
         return f"{SEQUENCES.name(sequence)}, {SEQUENCES.part} {position}"
 
     def pack(self, values: Any, n_axes: int) -> Any:
-        """Return the rows of positions of an array or tensor whose last ``n_axes`` axes belong to each position."""
+        """Select the rows of positions of an array or tensor with ``n_axes`` axes behind those of positions."""
         rows = values.reshape(-1, *values.shape[values.ndim - n_axes :])
         if self.rows is None:
             return rows
         return rows[torch.as_tensor(self.rows, device=rows.device) if isinstance(rows, torch.Tensor) else self.rows]
 
     def unpack(self, rows: torch.Tensor, padding: float) -> torch.Tensor:
-        """Return rows of positions in the shape of the scores."""
+        """Return rows of positions in the padded shape of the scores."""
         if self.rows is not None:
             padded = rows.new_full((int(np.prod(self.shape)), *rows.shape[1:]), padding)
             padded[torch.as_tensor(self.rows, device=rows.device)] = rows
@@ -84,7 +84,7 @@ class Positions:
         return rows.reshape(*self.shape, *rows.shape[1:])
 
     def reduce(self, losses: torch.Tensor, reduction: str) -> torch.Tensor:
-        """Return losses (S,), their sum, or their mean over sequences with positions or over positions."""
+        """Return losses (S,), their sum, or their mean over nonempty sequences or over positions."""
         if reduction == "none":
             return losses
         total = losses.sum()
@@ -100,7 +100,7 @@ class Positions:
         return found
 
     def by_sequence(self, values: torch.Tensor) -> torch.Tensor:
-        """Expand values of nonempty sequences to all sequences, with zeros for empty sequences."""
+        """Expand values of nonempty sequences to all sequences, with zeros."""
         if self.nonempty is None:
             return values
         index = torch.as_tensor(self.nonempty, device=values.device)
@@ -110,7 +110,7 @@ class Positions:
 def read_positions(
     shape: tuple[int, ...], lengths: Any, mask: Any, labels: torch.Tensor | None, ignore_index: int | None
 ) -> Positions:
-    """Return the positions that lengths or a mask select, and labels do not leave out."""
+    """Return the positions selected by lengths or a mask and not ignored by labels."""
     sizes, selected = None, None
     if mask is not None:
         selected = _read_mask(shape, lengths, mask)
@@ -126,7 +126,7 @@ def read_positions(
 
 
 def check_mask_form(shape: tuple[int, ...], lengths: Any, mask: Any) -> None:
-    """Raise unless a mask has the shape of padded scores and a type of booleans or whole numbers."""
+    """Raise unless a mask has the shape of padded scores and a boolean or integer type."""
     if lengths is not None:
         raise ValueError("give lengths or mask, not both")
     given = mask if isinstance(mask, torch.Tensor) else torch.as_tensor(mask)
@@ -144,7 +144,7 @@ def _read_mask(shape: tuple[int, ...], lengths: Any, mask: Any) -> np.ndarray:
 
 
 def check_lengths(shape: tuple[int, ...], lengths: Any) -> np.ndarray:
-    """Return lengths (S,) that fit the scores, or raise."""
+    """Return checked lengths (S,)."""
     sizes = np.asarray(lengths.cpu() if isinstance(lengths, torch.Tensor) else lengths)
     if sizes.shape == tuple(shape) and len(shape) == 2:
         raise ValueError(f"lengths must be one number for each sequence, got shape {sizes.shape}: write mask=")

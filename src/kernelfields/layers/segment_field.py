@@ -6,12 +6,11 @@
 u_t come from the network; transitions, durations, start and end are parameters of the layer. Neighbouring segments have
 different labels, unless ``touching``. The loss is the difference of two sums over segmentations,
 
-    loss = log sum_s exp score(s) - log sum_{s that fits the labels} exp score(s)
+    loss = log sum_s exp score(s) - log sum_{s consistent with the labels} exp score(s) >= 0,
 
-computed in float64 by the passes of inference/segments on the host, whatever the type of the scores; gradients are
-marginals. It is never below zero.
+computed in float64 by the passes of inference/segments on the host, for scores of any type; gradients are marginals.
 
-Arrays: scores (B, T, L) or (N, L), durations (D, L). Cost: O(N L (L + D)) at most. Fails: ValueError naming sequence
+Arrays: scores (B, T, L) or (N, L), durations (D, L). Cost: O(N L (L + D)) at most. Raises ValueError naming sequence
 and position for labels out of range, segments that are too long, and NaN among scores.
 """
 
@@ -130,7 +129,7 @@ class SegmentField(torch.nn.Module):
             torch.nn.init.zeros_(own)
 
     def forward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse a call of the layer itself, which could mean a loss or a log-likelihood.
+        """Raise an error, as a call could mean the loss or the log-likelihood.
 
         Parameters
         ----------
@@ -427,7 +426,7 @@ class _SegmentBatch:
         self.known = None if labels is None else read_labels(labels, self.positions, self.n_labels, ignored)
 
     def log_partition(self) -> torch.Tensor:
-        """Return the logarithm of the sum over all segmentations of each sequence, (S,), 0 for empty sequences."""
+        """Compute the log sum over segmentations of each sequence, (S,), 0 for empty sequences."""
         return self._sum(self.node)
 
     def _sum(self, node: torch.Tensor) -> torch.Tensor:
@@ -435,7 +434,7 @@ class _SegmentBatch:
         return self.positions.by_sequence(own)
 
     def known_log_partition(self, begins: torch.Tensor | None) -> torch.Tensor:
-        """Return the logarithm of the sum over segmentations consistent with the labels, (S,)."""
+        """Compute the log sum over segmentations consistent with the labels, (S,)."""
         known = self.known
         assert known is not None
         if self.layer.touching != (begins is not None):
@@ -491,5 +490,5 @@ class _SegmentBatch:
         return to_potentials(self.family, (self.node, self.edge, self.duration))
 
     def restore(self, values: torch.Tensor) -> torch.Tensor:
-        """Return results on the device and in the type of the scores; float32 for half precision."""
+        """Convert results to the device and the type of the scores; float32 for half precision."""
         return values.to(result_type(self._dtype)).to(self._device)

@@ -1,12 +1,12 @@
-"""Losses with a weight for each label, as class weights of a cross-entropy: position by position, given those before.
+"""Losses with a weight for each label, as class weights of a cross-entropy, on the terms of the chain rule.
 
     loss = - sum_t weight(y_t) log p(y_t | y_1 .. y_{t-1}, x)
 
     log p(y_t | y_{t-1}, x) = w_t(y_{t-1}, y_t) + u_t(y_t) + b_t(y_t) - b_{t-1}(y_{t-1})
     b_t(a)                  = log sum_c exp(w_{t+1}(a, c) + u_{t+1}(c) + b_{t+1}(c)),      b_T = 0
 
-With weights of one it is the negative log-likelihood of the chain, term by term. The recursion is one of tensors in
-float64, which autograd records: some operations for each position of the longest sequence.
+With unit weights it equals the negative log-likelihood of the chain. Autograd records the recursion in float64: some
+operations for each position of the longest sequence.
 
 Arrays: node (N, L), edge (1, L, L) or (N, L, L), labels (N,), weights (L,). Cost: O(N L^2), in memory as well.
 """
@@ -23,7 +23,7 @@ _LOWEST = -1e30
 def weighted_losses(
     node: torch.Tensor, edge: torch.Tensor, offsets: np.ndarray, labels: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """Return the weighted negative log-likelihood of the labels of each chain, (S,)."""
+    """Compute the weighted negative log-likelihood of the labels of each chain, (S,)."""
     node, edge = node.clamp_min(_LOWEST), edge.clamp_min(_LOWEST)
     lengths, tied = np.diff(offsets), len(edge) == 1
     # Rows of all chains side by side, (S, T); those beyond an end repeat the last one and do not count.

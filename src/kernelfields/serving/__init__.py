@@ -1,6 +1,6 @@
 """Models in production: chains read with NumPy alone, and exported to ONNX.
 
-Kernels, feature names and model files are those of the library; what is imported of it needs nothing but NumPy.
+Kernels, feature names and model files are shared with the library; the imported modules need only NumPy.
 """
 
 from kernelfields.numerics.lazy import lazy_names

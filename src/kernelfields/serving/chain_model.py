@@ -8,10 +8,9 @@
     node_t(b)   = sum over sets of nodes, starts and ends  k(x_t, B) alpha   or   phi(x_t) V
     edge_t(a,b) = the same of neighbours, one table where no inputs are seen
 
-The label factor of a set is multiplied into its coefficients, and alpha = R^-T V A^T is solved for once, when a model
-is read: O(r^2 q). A model does not change afterwards, so that any number of threads may use it. Kernels are those of
-kernelfields.kernels, as far as their formulas need nothing but NumPy.
-Fails: ServingError naming what a model has that cannot be served.
+The label factor of a set is multiplied into its coefficients, and alpha = R^-T V A^T is computed once, when a model
+is read: O(r^2 q). A model is immutable, so that any number of threads may use it. Kernels are those of
+kernelfields.kernels whose formulas need only NumPy. Raises ServingError with the unsupported part of a model.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _NOT_HERE = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
-    """One clique set: its labels, its inputs, and coefficients per labelling."""
+    """A clique set: its labels, its inputs, and coefficients of its labellings."""
 
     name: str
     #: "node", "start", "end" or "edge".
@@ -263,7 +262,7 @@ class ChainModel:
         return found if self.of_rows else np.array(_restore_order(found, sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
-        """Whether predictions are the most probable labelling as a whole.
+        """Whether predictions are the most probable labelling of a sequence, not of each position.
 
         Parameters
         ----------
@@ -281,11 +280,11 @@ class ChainModel:
         return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
     def _to_sequences(self, X: Iterable) -> list:
-        """Return the sequences of X; a table of rows is one sequence."""
+        """Return X as a list of sequences; a table of rows is one sequence."""
         return [X] if self.of_rows else list(X)
 
     def _split(self, packed: Packed, array: np.ndarray) -> list[np.ndarray]:
-        """Split an array with a row for each position by sequence; an array of a table stays whole."""
+        """Split an array over positions by sequence, unless the input was a table."""
         return [array] if self.of_rows else packed.split(array)
 
     def _iterate_batches(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
@@ -348,7 +347,7 @@ def _infer(chains: plain.Chains) -> plain.Beliefs:
 
 
 def _restore_order(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
-    """Return the answers in the order of all sequences; empty sequences get ``nothing``."""
+    """Return answers in the order of all sequences, with ``nothing`` for empty ones."""
     found = iter(answers)
     return [next(found) if count_rows(x) else nothing for x in sequences]
 
@@ -400,7 +399,7 @@ def load_chain(path: str | os.PathLike[str]) -> ChainModel:
 
 
 def rebuild_chain(kind: str, document: Document) -> ChainModel:
-    """Return the chain of a document; ServingError for a model of another kind."""
+    """Rebuild a chain from its document; ServingError for models of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
     if kind == "FrameCRF" and document["kind"] == "ChainCRF":
@@ -441,7 +440,7 @@ def _transformer(described: Document) -> StoredTransformer:
 
 
 def _clique_positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
-    """Return the positions of the cliques of a set; for edges, all but the first of each sequence."""
+    """Return the last position of each clique of a set; for edges, all except the first of each sequence."""
     if kind == "node":
         return slice(None)
     if kind == "edge":
@@ -452,7 +451,7 @@ def _clique_positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
 
 
 def rebuild_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kernel:
-    """Return the kernel of a description; ServingError with its name if it needs more than NumPy.
+    """Rebuild a kernel from its description; ServingError if it needs more than NumPy.
 
     ``explicit`` kernels need a feature map.
     """
@@ -540,7 +539,7 @@ def _read_pivots(subspace: Document, width: int) -> Rows:
 
 
 def _read_sparse(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> SparseRows:
-    """Return stored sparse rows, with sorted columns."""
+    """Read stored sparse rows, with sorted columns."""
     data = finite_array(data, what, (None,))
     indices = whole_array(indices, f"the columns of {what}", (len(data),), below=width)
     indptr = whole_array(indptr, f"the rows of {what}", (None,))
@@ -558,7 +557,7 @@ def _no_entries(width: int) -> SparseRows:
 
 
 def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -> np.ndarray:
-    """Return R^-T values for a lower triangular R, by blocks from the last rows to the first."""
+    """Solve R^T x = values for a lower triangular R, by blocks from the last rows."""
     upper, solved = factor.T, values.astype(np.float64)
     for end in range(len(upper), 0, -block):
         rows = slice(max(0, end - block), end)
@@ -568,7 +567,7 @@ def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -
 
 
 def _make_scorer(term: Term) -> Callable[[Rows], np.ndarray] | None:
-    """Return a function from rows to scores (n, L^k); None for cliques without inputs."""
+    """Return a function from rows to scores (n, L^k) of cliques; None for cliques without inputs."""
     kernel, pivots, coefficients = term.kernel, term.pivots, term.coefficients
     if kernel is None:
         return None

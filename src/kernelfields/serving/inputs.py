@@ -7,7 +7,7 @@ Names and weights are those of data/chunks.py; names that the model does not hav
 rows are any object with data, indices, indptr and shape, as scipy's CSR arrays are; scipy itself is not needed.
 Models of words have transformers, which make features of them: pipelines take words or rows alone, and a model that
 ``kernelfields train`` wrote takes words and tuples of cells beside lists and dicts of features.
-Fails: ValueError or TypeError that names the sequence and what differs from the data of the fit.
+Raises ValueError or TypeError with the sequence and the difference from the data of the fit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ServingError(ValueError):
-    """An unreadable or unservable model; the message has the reason.
+    """A model is unreadable or unsupported.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class ServingError(ValueError):
 
 
 class Packed(NamedTuple):
-    """Concatenated sequences: rows (N, d), dense or sparse, offsets (S + 1,), and the penalties of labels."""
+    """Concatenated sequences: rows (N, d), dense or sparse, offsets (S + 1,), and penalties of labels."""
 
     rows: Rows
     offsets: np.ndarray
@@ -55,18 +55,18 @@ class Packed(NamedTuple):
     penalties: np.ndarray | None = None
 
     def split(self, array: np.ndarray) -> list[np.ndarray]:
-        """Split an array with N rows by sequence."""
+        """Split an array over positions by sequence."""
         return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def part(self, first: int, last: int) -> Packed:
-        """Return the sequences first .. last - 1."""
+        """Return the sequences from ``first`` to ``last`` - 1."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         penalties = None if self.penalties is None else self.penalties[rows]
         return Packed(self.rows[rows], self.offsets[first : last + 1] - self.offsets[first], penalties)
 
 
 class Inputs:
-    """A reader of inputs; ``described`` is the entry "inputs" of a model's document.
+    """A reader of inputs, from the entry "inputs" of a model's document.
 
     ``transformers`` make features of words, always or, with ``features_too``, where there are words and not features.
     ``of_rows`` reads one table, each row of which is a sequence of one position.
@@ -98,7 +98,7 @@ class Inputs:
         self.dictionary = None if allowed is None else Dictionary(allowed, n_labels)
 
     def read(self, sequences: Sequence) -> Packed:
-        """Return sequences as rows."""
+        """Convert sequences to rows."""
         sequences = self._features_of_words(sequences)
         rows, lengths = self._rows(sequences)
         if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
@@ -108,7 +108,7 @@ class Inputs:
         return Packed(self.steps(rows, Layout(offsets)), offsets, penalties)
 
     def encode(self, x: Sequence) -> dict[str, np.ndarray]:
-        """Return one sequence as inputs of the ONNX graph: an array, or indptr, indices and values."""
+        """Convert one sequence to inputs of the ONNX graph: an array, or indptr, indices and values."""
         rows, _ = self._rows(self._features_of_words([x]))
         if not is_sparse(rows):
             return {"inputs": rows.astype(np.float64, copy=False)}
@@ -183,7 +183,7 @@ class Inputs:
 
 
 class Dictionary:
-    """Allowed labels of positions by the value of one feature, as learnt in data/label_dictionary.py."""
+    """Allowed labels by the value of a feature; see data/label_dictionary.py."""
 
     def __init__(self, described: Document, n_labels: int):
         if described["kind"] != "dictionary":

@@ -11,7 +11,7 @@ feature_names, n_features, decode. Passes are those of passes.py, a loop over po
     backward   follow the pointers, or the same from the end
 
 with every row shifted to a maximum of zero. Kernels, scores and passes are computed in double precision.
-Fails: ServingError naming what the model has that a graph of ONNX cannot express; ImportError without onnx.
+Raises ServingError with the part of the model that ONNX does not support; ImportError without onnx.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _check_chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> 
 
 
 class _Export:
-    """The graph of one chain."""
+    """The ONNX graph of one chain."""
 
     def __init__(self, chain: ChainModel):
         self.chain, self.graph = chain, Graph()
@@ -158,7 +158,7 @@ class _Export:
             self.rows = DenseGraphRows(rows, inputs.n_columns)
 
     def _compute_potentials(self) -> tuple[Value, Value | None]:
-        """Return scores of labels (T, L) and of steps (T, L, L), zero for the first; None for shared steps."""
+        """Return scores of labels (T, L) and of steps (T, L, L), zero for the first; None for constant steps."""
         graph, masks = self.graph, self.chain.masks
         at = {"node": None, "start": self.is_first, "end": self.is_last}
         label, start, end = (graph.constant(masks[name][None]) for name in ("label", "start", "end"))
@@ -195,7 +195,7 @@ class _Export:
             ) from error
 
     def build(self, outputs: Sequence[str], jointly: bool) -> bytes:
-        """Return the content of the file."""
+        """Return the content of the ONNX file."""
         self.node, self.edge = self._compute_potentials()
         found: dict[str, Value] = {}
         if set(outputs) != {"labels"} or not jointly:
@@ -218,7 +218,7 @@ class _Export:
         return body, node, [(self.node, node), (self.is_first, step)], step.node("Where", 0.0, self.chain.tied_edge)
 
     def _initial_scores(self) -> Value:
-        """Return scores before the first position: one label with score zero."""
+        """Return the scores before the first position: a single label with score zero."""
         return self.graph.constant(np.where(np.arange(self.n_labels) == 0, 0.0, -np.inf))
 
     def _add_decoding(self) -> Value:
@@ -291,5 +291,5 @@ class _Export:
 
 
 def _select(flags: Value, scores: Value) -> Value:
-    """Return scores at the positions of a mask, zero elsewhere."""
+    """Return scores at masked positions, zero elsewhere."""
     return flags.unsqueeze(1).node("Where", scores, 0.0)

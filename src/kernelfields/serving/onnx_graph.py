@@ -8,7 +8,7 @@ The formulas of kernelfields.kernels hold for such rows and values, whose method
 kernels/arrays.py, by the same names. Pivots and coefficients are arrays of NumPy, which become constants. The number T
 of rows is not known, so that constants have one row, which is broadcast. Rows of sparse inputs are never filled in:
 entry (t, j, v) adds v M[j] to row t, block by block of a window. Everything is computed in double precision.
-Fails: ServingError naming what a graph of ONNX cannot express; ImportError without onnx.
+Raises ServingError for operations that ONNX does not support; ImportError without onnx.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OPERATIONS = {
 
 
 class Graph:
-    """Nodes and constants of a graph; a nested graph can use the values of the outer one."""
+    """The nodes and constants of an ONNX graph; nested graphs may refer to values of outer ones."""
 
     def __init__(self, outer: Graph | None = None, *, prefix: str = ""):
         try:
@@ -77,12 +77,12 @@ class Graph:
         return self if self.outer is None else self.outer._root
 
     def value(self, kind: str, name: str | None = None) -> Value:
-        """Return a value of this graph with the given name, else a new one."""
+        """Return a value of this graph with a given or a new name."""
         self._root._n_names += 1
         return Value(self, name or f"{self._root._prefix}{kind}_{self._root._n_names}")
 
     def constant(self, content: ArrayLike, dtype: DTypeLike = np.float64) -> Value:
-        """Return a constant of the outermost graph; small equal constants are shared."""
+        """Add a constant to the outermost graph; small equal constants are shared."""
         if self.outer is not None:
             return self._root.constant(content, dtype)
         array = np.ascontiguousarray(content, dtype=dtype).reshape(np.shape(content))
@@ -99,22 +99,22 @@ class Graph:
         return value
 
     def whole(self, *numbers: int) -> Value:
-        """Return a constant list of integers."""
+        """Add a constant list of integers."""
         return self.constant(np.array(numbers, dtype=np.int64), np.int64)
 
     def zeros(self, shape: Value, dtype: DTypeLike = np.float64) -> Value:
-        """Return zeros of a computed shape."""
+        """Return zeros of a shape that the graph computes."""
         return self.add("ConstantOfShape", shape, value=self._numpy.from_array(np.zeros(1, dtype=dtype)))
 
     def add(self, operation: str, *operands: Operand, **attributes: Attribute | TensorProto) -> Value:
-        """Add a node with one output; return the output."""
+        """Add a node with one output, and return the output."""
         value = self.value(operation.lower())
         names = [(operand if isinstance(operand, Value) else self.constant(operand)).name for operand in operands]
         self.nodes.append(self._helper.make_node(operation, names, [value.name], **attributes))
         return value
 
     def name_output(self, value: Value, name: str) -> None:
-        """Name a value as an output."""
+        """Make a value an output with a name."""
         self.nodes.append(self._helper.make_node("Identity", [value.name], [name]))
 
     def scan(
@@ -157,7 +157,7 @@ class Value(NDArrayOperatorsMixin):
         self.graph, self.name, self.shape = graph, name, shape
 
     def node(self, operation: str, *others: Operand, **attributes: Attribute) -> Value:
-        """Return an operator of this value and others, in the innermost of their graphs."""
+        """Add an operator on this value and others, in the innermost of their graphs."""
         inner = [other.graph for other in others if isinstance(other, Value) and other.graph.outer is self.graph]
         return (inner[0] if inner else self.graph).add(operation, self, *others, **attributes)
 
@@ -177,34 +177,34 @@ class Value(NDArrayOperatorsMixin):
         return self
 
     def convert(self, dtype: DTypeLike) -> Value:
-        """Return the values in double precision."""
+        """Return the value in double precision."""
         return self.node("Cast", to=_DOUBLE)
 
     def transform(self, function: Callable[[Value], Value]) -> Value:
-        """Return a function of the values, entry by entry."""
+        """Apply a function to each entry."""
         return function(self)
 
     def scale_rows_and_columns(self, rows: Value, columns: np.ndarray) -> Value:
-        """Return entry (i, j) times rows[i] * columns[j]."""
+        """Multiply entry (i, j) by rows[i] * columns[j]."""
         return self * rows * columns
 
     def zero_small(self, bounds: Value) -> Value:
-        """Return the values, with values up to their bounds set to zero."""
+        """Set entries that are at most their bounds to zero."""
         return (self <= bounds).node("Where", 0.0, self)
 
     def first_negative(self) -> None:
-        """Return None: values are unknown before the graph runs."""
+        """Return None, as values are unknown before the graph runs."""
 
     def concatenate_columns(self, other: GraphRows | Value) -> JoinedRows:
         """Concatenate the columns of two matrices."""
         return JoinedRows([self, other])
 
     def clip(self, max: float) -> Value:  # noqa: A002  # as NumPy has it
-        """Limit the values by a maximum."""
+        """Limit the entries by a maximum."""
         return self.node("Min", max)
 
     def argmax(self, axis: int) -> Value:
-        """Return the index of the maximum along an axis; the first index up to rounding."""
+        """Return the index of the maximum along an axis; among values equal up to rounding, the first."""
         largest = self.node("GreaterOrEqual", self.max(axis, keepdims=True) - TIE)
         return largest.node("Cast", to=_INT64).node("ArgMax", axis=axis, keepdims=0)
 
@@ -218,15 +218,15 @@ class Value(NDArrayOperatorsMixin):
         return self.node("ReduceSum", *axes, keepdims=0)
 
     def unsqueeze(self, axis: int) -> Value:
-        """Return the array with one more axis, of length one."""
+        """Insert an axis of length one."""
         return self.node("Unsqueeze", self.graph.whole(axis))
 
     def squeeze(self, axis: int) -> Value:
-        """Return the array without an axis of length one."""
+        """Remove an axis of length one."""
         return self.node("Squeeze", self.graph.whole(axis))
 
     def part(self, begin: Value, end: Value, axis: int = 0) -> Value:
-        """Return a slice of rows or columns; ``begin`` and ``end`` are lists of one number."""
+        """Return a slice of rows or columns; ``begin`` and ``end`` are lists with one number."""
         return self.node("Slice", begin, end, self.graph.whole(axis))
 
 
@@ -234,14 +234,14 @@ Operand = Value | ArrayLike
 
 
 class ConstantRow(Value):
-    """A row (1, m), or a number, that does not depend on the inputs; functions of constants are constants."""
+    """A constant row (1, m), or number; functions of constants are constants."""
 
     def __init__(self, graph: Graph, content: np.ndarray):
         self.graph, self.content, self.shape = graph, content, content.shape
 
     @cached_property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the constant; the first use adds it to the graph."""
+        """The name of the constant, which is added to the graph on first use."""
         return self.graph.constant(self.content).name
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
@@ -251,12 +251,12 @@ class ConstantRow(Value):
         return super().__array_ufunc__(ufunc, method, *operands)
 
     def convert(self, dtype: DTypeLike) -> ConstantRow:
-        """Return the row, which is in double precision."""
+        """Return the row unchanged, in double precision."""
         return self
 
 
 class Product(Value):
-    """Rows times a matrix (width, m); a scalar factor scales the matrix.
+    """The product of rows and a matrix (width, m); a scalar factor is applied to the matrix.
 
     onnxruntime would join a product and a factor in one node, which has the factor in single precision.
     """
@@ -266,7 +266,7 @@ class Product(Value):
 
     @cached_property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the product; the first use adds it to the graph."""
+        """The name of the product, which is added to the graph on first use."""
         return self.rows._product(self.matrix).name
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
@@ -276,7 +276,7 @@ class Product(Value):
 
 
 class GraphRows:
-    """Rows of inputs with ``width`` columns in a graph; subclasses define the product with a matrix."""
+    """Base class of input rows with ``width`` columns, which differ in their product with a matrix."""
 
     has_kernel_operations = True
     dtype = np.dtype(np.float64)
@@ -288,7 +288,7 @@ class GraphRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One row and the number of columns: the number of rows is unknown before the graph runs."""
+        """A placeholder shape: one row, as the number of rows is unknown, and the number of columns."""
         return 1, self.width
 
     def _product(self, matrix: np.ndarray) -> Value:
@@ -306,15 +306,15 @@ class GraphRows:
         return self
 
     def convert(self, dtype: DTypeLike) -> Self:
-        """Return the rows, which are in double precision."""
+        """Return the rows unchanged, in double precision."""
         return self
 
     def is_dense(self) -> bool:
-        """Whether the rows are dense, so that a row can be subtracted."""
+        """Whether the rows are dense."""
         return isinstance(self, DenseGraphRows)
 
     def scale_rows(self, factors: Value) -> ScaledRows:
-        """Multiply each row by its own factor."""
+        """Multiply each row by a factor."""
         return self * factors
 
     def concatenate_columns(self, other: GraphRows | Value) -> JoinedRows:
@@ -322,21 +322,21 @@ class GraphRows:
         return JoinedRows([self, other])
 
     def inner_products(self, Z: Rows) -> Value:
-        """Return <x, z> for all rows, (T, r)."""
+        """Compute <x, z> for all rows, (T, r)."""
         return self @ dense_matrix(Z).T
 
     def manhattan_distances(self, Z: Rows) -> Value:
-        """Raise ServingError: L1 distances of sparse rows are not a matrix product."""
+        """Raise ServingError, as L1 distances of sparse rows are no matrix product."""
         raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
 
     def look_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
-        """Return table entries at the row numbers in the rows and at columns; the diagonal for None."""
+        """Look up table entries by the row numbers in the rows and by columns; the diagonal for None."""
         numbers = (self @ np.ones((1, 1))).node("Cast", to=_INT64)
         chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
         return self.graph.add("Gather", chosen, numbers.squeeze(1))
 
     def map_blocks(self, n_columns: int, dtype: DTypeLike, function: Callable[[Self], Value]) -> Value:
-        """Return a function of the rows."""
+        """Apply a function to the rows."""
         return function(self)
 
     def fill_array(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
@@ -366,7 +366,7 @@ class DenseGraphRows(GraphRows):
         return DenseGraphRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
 
     def manhattan_distances(self, Z: Rows) -> Value:
-        """Return sum_j |x_j - z_j|, (T, r), by a loop over rows."""
+        """Compute sum_j |x_j - z_j|, (T, r), by a loop over rows."""
         body = Graph(self.graph)
         row = body.value("row")
         # A loop of ONNX may do without a state.
@@ -402,7 +402,7 @@ class SparseGraphRows(GraphRows):
     def from_inputs(
         cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value
     ) -> SparseGraphRows:
-        """Return the rows of inputs, with the row number of each entry."""
+        """Return the rows of the graph's inputs, with the row number of each entry."""
         graph, n_entries = indptr.graph, indices.node("Shape")
         ends = indptr.part(graph.whole(1), graph.whole(-1))
         marks = graph.zeros(n_entries + graph.whole(1), np.int64)
@@ -421,7 +421,7 @@ class SparseGraphRows(GraphRows):
         return self.graph.add("Sum", *_shift_rows(blocks, self.window, self.length)) if blocks[1:] else blocks[0]
 
     def _gather_product(self, part: np.ndarray, first: int) -> Value:
-        """Return the product with a matrix; its row 0 belongs to column ``first``."""
+        """Multiply by a matrix whose row 0 belongs to column ``first``."""
         matrix = np.zeros((self.n_features, part.shape[1]))
         matrix[first : first + len(part)] = part
         rows, indices, values = self.parts
@@ -451,7 +451,7 @@ InputRows = DenseGraphRows | SparseGraphRows
 
 
 class ScaledRows(GraphRows):
-    """Rows times one number, or one number for each row, (T, 1)."""
+    """Rows with a common factor, or with a factor for each row, (T, 1)."""
 
     def __init__(self, rows: GraphRows, factor: Operand):
         super().__init__(rows.graph, rows.width)
@@ -462,7 +462,7 @@ class ScaledRows(GraphRows):
 
 
 class JoinedRows(GraphRows):
-    """The concatenated columns of several rows, or of a constant row."""
+    """Concatenated columns of rows and constant rows."""
 
     def __init__(self, parts: Sequence[GraphRows | Value]):
         super().__init__(parts[0].graph, sum(part.shape[1] for part in parts))
@@ -475,7 +475,7 @@ class JoinedRows(GraphRows):
 
 
 def _shift_rows(blocks: Sequence[Value], window: tuple[int, int], length: Value) -> list[Value]:
-    """Return rows (T, m) shifted by j - before, zeros beyond the ends."""
+    """Shift rows (T, m) by j - before, with zeros beyond the ends."""
     before, after = window
     graph, moved = length.graph, []
     for number, block in enumerate(blocks):
@@ -485,7 +485,7 @@ def _shift_rows(blocks: Sequence[Value], window: tuple[int, int], length: Value)
 
 
 def dense_matrix(rows: Rows) -> np.ndarray:
-    """Return rows as a dense array of doubles; ServingError if they are too large for a file of ONNX."""
+    """Convert rows to a dense float64 array; ServingError if they are too large for an ONNX file."""
     if 8 * rows.shape[0] * rows.shape[1] > _MOST_BYTES:
         size = " x ".join(map(str, rows.shape))
         raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")
@@ -493,6 +493,6 @@ def dense_matrix(rows: Rows) -> np.ndarray:
 
 
 def log_sum_exp(joint: Value, axis: int) -> Value:
-    """Return log-sum-exp of a table (L, L) along an axis; minus infinity if all entries are."""
+    """Compute log-sum-exp of a table (L, L) along an axis; minus infinity for empty sums."""
     peaks = joint.max(axis, keepdims=True).node("Max", _LOWEST)
     return np.log(np.exp(joint - peaks).sum(axis)) + peaks.squeeze(axis)

@@ -8,7 +8,7 @@ the mask is False, so that the positions that it selects follow each other:
     forward    d_t(b) = u_t(b) + op_a (d_{t-1}(a) + w(a, b))          op: maximum, or log of the sum of exponentials
     backward   follow the pointers, or the same from the end
 
-with every row shifted to a maximum of zero, in double precision. Fails: ImportError without onnx.
+with every row shifted to a maximum of zero, in double precision. Raises ImportError without onnx.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OUTPUTS = "labels", "score", "marginals"
 
 
 class ChainLayer(NamedTuple):
-    """The scores of steps (L, L), first and last labels (L,), minus infinity where forbidden, and names of labels."""
+    """Scores of steps (L, L), first and last labels (L,), minus infinity if forbidden, and label names."""
 
     steps: np.ndarray
     start: np.ndarray
@@ -37,7 +37,7 @@ class ChainLayer(NamedTuple):
 
 
 def write_chain_layer(layer: ChainLayer, encoder: bytes | None = None) -> bytes:
-    """Return the content of a file of ONNX: a layer, or an encoder with the output ``scores`` and the layer."""
+    """Return an ONNX file of a layer, or of an encoder with the output ``scores`` and the layer."""
     from onnx import ModelProto, compose
 
     model = _Layer(layer).build()
@@ -54,7 +54,7 @@ def write_chain_layer(layer: ChainLayer, encoder: bytes | None = None) -> bytes:
 
 
 class _Layer:
-    """The graph of one layer."""
+    """The ONNX graph of a layer."""
 
     def __init__(self, layer: ChainLayer):
         self.layer, self.graph = layer, Graph(prefix="field_")
@@ -71,7 +71,7 @@ class _Layer:
         return self.graph.zeros(self.size.node("Concat", self.graph.whole(width), axis=0), dtype)
 
     def _scan_forward(self, jointly: bool) -> tuple[Value, Value, Value, Value]:
-        """Return last scores (B, L), their shifts (B, 1), which sequences have positions, and pointers or rows."""
+        """Return last scores (B, L), shifts (B, 1), a mask of nonempty sequences, and pointers or rows."""
         body = Graph(self.graph)
         before, total, begun = body.value("before"), body.value("total"), body.value("begun")
         scores, on = body.value("scores"), body.value("on")
@@ -101,7 +101,7 @@ class _Layer:
         return self.graph.scan(body, [(first, label, before)], rows, [shown], backward=True)[1].squeeze(2)
 
     def _scan_backward(self) -> Value:
-        """Return the scores of continuations of each label, (T, B, L)."""
+        """Return the log sums over continuations of each label, (T, B, L)."""
         body = Graph(self.graph)
         ahead, scores, on = body.value("ahead"), body.value("scores"), body.value("on")
         joint = (ahead + scores).unsqueeze(1) + self.layer.steps[None]
@@ -113,7 +113,7 @@ class _Layer:
         return self.graph.scan(body, states, rows, [ahead.node("Identity")], backward=True)[1]
 
     def build(self) -> Any:
-        """Return the model."""
+        """Return the ONNX model."""
         from onnx import TensorProto, helper
 
         end = self.layer.end[None]

@@ -8,8 +8,8 @@
     p(c | x) = sum over the states k of class c of p(h_1 = k | x)
 
 A class is that of the first state of the chain inside (chain_model.py). Without hidden states the chain has one
-position, the row that convolutions or statistics make of a sequence.
-Fails: ServingError naming what a model has that cannot be served.
+position, whose input is the row of convolutions or statistics of a sequence.
+Raises ServingError with the unsupported part of a model.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class SequenceModel:
 
 
 def _make_rows(described: Document) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return the transformer of packed sequences to one row each."""
+    """Return a function that converts packed sequences to one row each."""
     if described["kind"] == "shapes":
         return Convolutions.rebuild(described["convolutions"], described["n_features"]).pool_plainly
     if described["kind"] != "summaries":
