@@ -243,17 +243,17 @@ class CRF(WrappedField):
         n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, field.solution_.history)
-        self._forget()
+        self._clear_caches()
         return self
 
-    def _forget(self) -> None:
-        """Forget the cached forms of the weights."""
+    def _clear_caches(self) -> None:
+        """Discard cached forms of the weights."""
         self._named: NamedWeights | None = None
         self._tagger: Tagger | None = None
         self._resource: ModelResource | None = None
 
     def _with_preprocessor(self, transformer: object) -> ChainCRF:
-        """Return the inner chain for inputs after a fitted transformer."""
+        """Return the inner chain for inputs of a fitted transformer."""
         return self.get_fitted()._with_preprocessor(transformer)
 
     def predict(self, X: object) -> np.ndarray:
@@ -326,7 +326,9 @@ class CRF(WrappedField):
         """
         field = self.get_fitted()
         classes, tables = field.classes_.tolist(), field.predict_marginals(check_features(X))
-        return LabelLists.of([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
+        return LabelLists.from_lists(
+            [[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables]
+        )
 
     def predict_marginals_single(self, xseq: object) -> list[dict]:
         """Compute the probability of each label at each position of one sequence.
@@ -503,7 +505,7 @@ class CRF(WrappedField):
 
     @property
     def modelfile(self) -> ModelResource:
-        """The model file, written at the first access."""
+        """The model file, written on first access."""
         if vars(self).get("_resource") is None:
             write = self.save if self.__sklearn_is_fitted__() else None
             self._resource = ModelResource(write, self.model_filename, keep=bool(self.keep_tempfiles))
@@ -563,4 +565,4 @@ def _rebuild_chain(document: Document) -> ChainCRF:
 
 
 def _join_predictions(field: ChainCRF, sequences: list) -> np.ndarray:
-    return LabelLists.of([np.asarray(labels).tolist() for labels in field.predict(sequences)])
+    return LabelLists.from_lists([np.asarray(labels).tolist() for labels in field.predict(sequences)])

@@ -1,7 +1,7 @@
 """Inputs and labels in the form of sklearn-crfsuite, converted for a ChainCRF.
 
 X and y may be any iterables of sequences, and a sequence may be empty: it has no labels to learn from and none to
-predict. A position is a feature dict or a list of feature strings. Fails: TypeError for other kinds of input, such
+predict. A position is a feature dict or a list of feature strings. Raises TypeError for other kinds of input, such
 as arrays, where sklearn-crfsuite would train on nothing or crash; ValueError for labels that do not match.
 """
 
@@ -26,7 +26,7 @@ Label = str | int | np.integer | np.bool_
 
 
 def check_features(X: object, name: str = "X") -> list:
-    """Return X as a list of sequences; raise TypeError if its first features have no names."""
+    """Return X as a list of sequences; raise TypeError for features without names."""
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
         raise TypeError(f"{name} {_EXPECTED}, got {show_value(X)}. {_ARRAYS}.")
     if not _is_iterable(X):
@@ -44,7 +44,7 @@ def check_features(X: object, name: str = "X") -> list:
 
 
 def check_labelled(X: object, y: object, suffix: str = "") -> tuple[list, list]:
-    """Return X and y as lists of sequences; ``suffix`` belongs to their names in messages."""
+    """Return X and y as lists of sequences; ``suffix`` is appended to their names in messages."""
     sequences, labels = check_features(X, f"X{suffix}"), _check_labels(y, f"y{suffix}")
     if len(sequences) != len(labels):
         raise ValueError(
@@ -70,7 +70,7 @@ def is_empty(sequence: object) -> bool:
 
 @contextmanager
 def drop_empty(sequences: list) -> Iterator[list[int]]:
-    """Yield the numbers of the nonempty sequences; errors inside get a note that these alone are counted."""
+    """Return a context with the numbers of nonempty sequences; errors get a note about this numbering."""
     filled = [index for index, sequence in enumerate(sequences) if not is_empty(sequence)]
     try:
         yield filled

@@ -25,7 +25,7 @@ class LabelScore(NamedTuple):
 
 
 def score_holdout(true: Sequence[Sequence], predicted: Iterable[Sequence], labels: Sequence) -> dict[str, object]:
-    """Return the entries of CRFsuite's log for held-out sequences: scores of labels, averages and accuracies."""
+    """Return the entries of CRFsuite's log about held-out sequences: scores of labels, averages and accuracies."""
     pairs = [(list(one), list(other)) for one, other in zip(true, predicted, strict=True)]
     flat = [pair for one, other in pairs for pair in zip(one, other, strict=True)]
     right = Counter(one for one, other in flat if one == other)
@@ -50,7 +50,7 @@ def _score(match: int, model: int, ref: int) -> LabelScore:
 
 
 def holdout_lines(entries: dict) -> list[str]:
-    """Return the lines of CRFsuite's log for the entries of :func:`score_holdout`."""
+    """Format the entries of :func:`score_holdout` as lines of CRFsuite's log."""
     lines = ["Performance by label (#match, #model, #ref) (precision, recall, F1):\n"]
     for label, (match, model, ref, *shares) in entries["scores"].items():
         words = ", ".join("******" if share is None else f"{share:.4f}" for share in shares)

@@ -1,4 +1,4 @@
-"""Answers about sequences: an array of lists, which a list of lists can be compared with."""
+"""Arrays of one list for each sequence, which can be compared with a list of lists."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernelfields.data.ragged import array_of_objects
 
 
 class LabelLists(np.ndarray):
-    """An array of one list for each sequence; comparison with lists gives one truth value."""
+    """An array of one list for each sequence, whose comparison with lists has a single truth value."""
 
     @classmethod
-    def of(cls, lists: list[list]) -> LabelLists:
-        """Return lists as an array."""
+    def from_lists(cls, lists: list[list]) -> LabelLists:
+        """Convert lists to an array."""
         return array_of_objects(lists).view(cls)
 
     def __eq__(self, other: object) -> Any:

@@ -2,7 +2,7 @@
 
 The flat scores are those of ``sklearn.metrics`` over the positions of all sequences, and pass their keywords on.
 ``flat_accuracy`` and ``sequence_accuracy`` are scorers for scikit-learn's model selection.
-Fails: ValueError for flat scores, naming the first sequence whose true and predicted labels differ in number, where
+Raises ValueError for flat scores, naming the first sequence whose true and predicted labels differ in number, where
 joining the sequences would compare labels of different positions. As a whole such sequences are just not equal.
 """
 
@@ -211,7 +211,7 @@ def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
 
 
 def _flatten(y_true: Labels, y_pred: Labels) -> tuple[list, list]:
-    """Return the labels of all positions; ValueError unless all sequences have the same lengths in both."""
+    """Concatenate labels of all positions; ValueError for sequences of different lengths."""
     pairs = _list_pairs(y_true, y_pred)
     for index, (one, other) in enumerate(pairs):
         if len(one) != len(other):

@@ -1,4 +1,4 @@
-"""The file of a fitted model: the one that was named, or a temporary one, written when it is asked for."""
+"""The file of a fitted model: a named or a temporary file, written on first access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelResource:
 
     @property
     def name(self) -> str | None:
-        """The path of the file; None before a fit, unless one was named."""
+        """The path of the file, or None before a fit without a given path."""
         if self._path is None and self._write is not None:
             folder = tempfile.mkdtemp(prefix="kernelfields")
             path = os.path.join(folder, "model.crfsuite")

@@ -1,4 +1,4 @@
-"""Weights of a chain by the names of its features and labels, as CRFsuite lists them: those other than zero alone."""
+"""Weights of a chain by the names of its features and labels, nonzero ones only, as in CRFsuite's lists."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernelfields.estimators.chain_crf import ChainCRF
 
 
 class NamedWeights:
-    """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
+    """Nonzero weights ``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}."""
 
     def __init__(self, field: ChainCRF):
         classes = np.array(field.classes_.tolist(), dtype=object)
         names = np.asarray(field.feature_names_in_, dtype=object)
         rows, columns, values = _find_nonzero(field.coef_["node"])
-        self.state_features = _by_names(names[rows], classes[columns], values)
+        self.state_features = _weights_by_name(names[rows], classes[columns], values)
         self.attributes = names[np.unique(rows)].tolist()
         _, pairs, values = _find_nonzero(field.coef_["edge"])
-        self.transitions = _by_names(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
+        self.transitions = _weights_by_name(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
 
 
 def check_weights(field: ChainCRF) -> None:
@@ -37,6 +37,6 @@ def _find_nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, columns, values
 
 
-def _by_names(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
-    """Return nonzero weights by pair of names."""
+def _weights_by_name(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
+    """Return nonzero weights by pairs of names."""
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))

@@ -2,7 +2,7 @@
 
     loss = sum of negative log-likelihoods + c1 ||w||_1 + c2 ||w||^2:   l1 = c1,  prior variance s = 1 / (2 c2)
 
-None means CRFsuite's default. What has no counterpart here is refused, never ignored. The stopping rules are a
+None means CRFsuite's default. Parameters without a counterpart raise an error. The stopping rules are a
 callback of a fit: with loss f_k (regularisation included), gradient g_k (the pseudo-gradient under an L1 penalty)
 and weights w_k after iteration k, training ends at the first k where
 
@@ -14,8 +14,8 @@ A training run is reported in the words of python-crfsuite's log parser: ``Train
 dicts, one per iteration, with the keys ``num``, ``loss``, ``feature_norm``, ``error_norm``, ``linesearch_step``,
 ``time`` and ``scores``, which is empty but for the last one of a training with held-out data.
 
-Fails: NotImplementedError for what CRFsuite can do and this package does not, ValueError for values that make no
-sense there either.
+Raises NotImplementedError for features of CRFsuite that this package lacks, ValueError for values that CRFsuite does
+not accept either.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _SMALLEST_GAP = 1e-12
 
 @dataclass(frozen=True)
 class Options:
-    """Checked parameters with CRFsuite's defaults."""
+    """Parameters of CRFsuite, checked, with its defaults."""
 
     min_freq: float
     all_possible_states: bool
@@ -82,11 +82,11 @@ class Options:
     delta: float
 
     def stopping(self) -> CRFsuiteStopping:
-        """Return the stopping rule of the training."""
+        """Return the stopping rule of a training."""
         return CRFsuiteStopping(self.epsilon, self.period, self.delta, self.max_iterations)
 
     def chain_crf(self, **others: Any) -> ChainCRF:
-        """Return the field of these options."""
+        """Return a ChainCRF with these options."""
         # A threshold on frequencies removes what was never observed, whatever the other parameters are.
         observed = self.min_freq or "observed"
         every = self.min_freq == 0
@@ -107,12 +107,12 @@ class Options:
 def train_chain(
     parameters: Mapping[str, Any], X: object, y: object, watchers: Iterable[Callable[[Iteration], object]] = ()
 ) -> tuple[ChainCRF, str]:
-    """Return the field of labelled sequences, and the reason for the end of its training."""
+    """Fit a field to labelled sequences; return it with the reason for the end."""
     options = read_options(parameters)
     sequences, labels = check_labelled(X, y)
     stopping = options.stopping()
     chain = options.chain_crf(
-        callbacks=[*map(_without_answer, watchers), stopping],
+        callbacks=[*map(_ignore_result, watchers), stopping],
         n_jobs=parameters["n_jobs"],
         # CRFsuite repeats itself, so that a fit that draws its start should too.
         random_state=0 if parameters["random_state"] is None else parameters["random_state"],
@@ -125,8 +125,8 @@ def train_chain(
     return chain, stopping.reason or chain.solution_.reason
 
 
-def _without_answer(watch: Callable[[Iteration], object]) -> Callable[[Iteration], None]:
-    """Return a callback that never ends a fit."""
+def _ignore_result(watch: Callable[[Iteration], object]) -> Callable[[Iteration], None]:
+    """Return a callback that calls another one, but never ends a fit."""
 
     def call(iteration: Iteration) -> None:
         watch(iteration)
@@ -159,7 +159,7 @@ class CRFsuiteStopping:
 
 
 def read_options(parameters: Mapping[str, object]) -> Options:
-    """Check the parameters of the constructor."""
+    """Check the constructor's parameters and return them as options."""
     for name, reason in _NO_COUNTERPART.items():
         value = parameters[name]
         if value is not None:
@@ -187,7 +187,7 @@ def read_options(parameters: Mapping[str, object]) -> Options:
 
 
 def check_algorithm(algorithm: object) -> bool:
-    """Return whether an algorithm is SGD; raise for an algorithm without a likelihood."""
+    """Return whether an algorithm is SGD; raise for algorithms without a likelihood."""
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
     if name in _ONLINE:
         raise NotImplementedError(
@@ -220,7 +220,7 @@ def _read_flag(parameters: Mapping[str, object], name: str) -> bool:
 
 
 class TrainingLog:
-    """Iterations of a fit, and the reason for its end.
+    """The iterations of a fit, and the reason for its end.
 
     Parameters
     ----------
@@ -271,5 +271,5 @@ class TrainingLog:
 
     @property
     def last_iteration(self) -> dict[str, object] | None:
-        """The last iteration, or None without any."""
+        """The last iteration, or None."""
         return self.iterations[-1] if self.iterations else None

@@ -9,7 +9,7 @@ __all__ = ["flatten"]
 
 
 def flatten(y: Iterable[Iterable]) -> list:
-    """Join sequences into one list.
+    """Concatenate sequences to one list.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Features of the positions of a sequence as columns of weights, noted when they come first.
+"""Features of the positions of a sequence as columns of weights, cached on first use.
 
     {"word": "cat", "len": 3.0, "next": {"upper": True}}  ->  the columns of "word:cat", 3 * "len" and "next:upper"
 
-A feature is a pair of name and value, whose column is looked up by both, so that its text is made once. A sequence of
-plain dicts takes no step of Python for each feature; dicts in dicts and lists of strings take few. All others are read
-by data/chunks.py, whose errors say what is wrong. Columns are noted as bytes: joined, they are an array at once.
-Memory: a note for each attribute and for some features more; then notes are taken anew.
+A feature is a pair of name and value, whose column is looked up by both, so that its text is made once. For
+sequences of plain dicts there is no Python loop over features, for nested dicts and lists of strings a short one. All
+others are read by data/chunks.py, which raises errors for invalid features. Columns are cached as bytes, which join to
+an array. Memory: an entry for each attribute and for a number of other features, after which the cache is cleared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTED = frozenset([str, bool, int, float])
 
 
 class Columns:
-    """Columns of weights: one for each attribute, an empty column for all other texts, and multiples of attributes.
+    """Numbers of weight columns of attributes, with an empty column for unknown texts.
 
     Column k has the entries from ``spans[k, 0]`` to ``spans[k, 1]`` of ``labels`` and ``weights``, times ``scales[k]``;
     these are the ``arrays``. They are ``full`` when many more features were noted than there are attributes.
@@ -52,7 +52,7 @@ class Columns:
         spans = np.column_stack([offsets, np.append(offsets[1:], offsets[-1])])
         self.arrays: tuple[np.ndarray, ...] = spans, np.ones(len(offsets)), labels, weights
         self._n_columns, self._n_noted, self.full = len(offsets), 0, False
-        self._by_feature, self._inside = _Features(self, ""), _Inside(self)
+        self._by_feature, self._inside = _Features(self, ""), _DictFeatures(self)
         # Any thread looks up what was noted; one at a time adds columns.
         self._adding = Lock()
 
@@ -65,7 +65,7 @@ class Columns:
         return cls(Texts(model.attributes), labels, weights, offsets, n_more)
 
     def without_cache(self) -> Columns:
-        """Return the columns with an empty cache, for the next reads of all threads."""
+        """Return the columns with an empty cache."""
         _, _, labels, weights = self.arrays
         return Columns(self._by_text, labels, weights, self._offsets, self._n_more)
 
@@ -94,7 +94,7 @@ class Columns:
         return b"".join(counts + columns)
 
     def _add_columns(self, position: object, columns: list[bytes]) -> bool:
-        """Add the columns of a position; return False for a position of another kind."""
+        """Append the columns of a position; return False for a position of another type."""
         find = self._by_feature.__getitem__
         if type(position) is dict:
             inside = self._inside
@@ -112,7 +112,7 @@ class Columns:
         return True
 
     def find_column(self, text: str, weight: float) -> bytes:
-        """Return the column of a feature, and count it as cached."""
+        """Return the column of a feature, and count the cached features."""
         self._n_noted += 1
         self.full = self._n_noted > len(self._by_text) + self._n_more
         column = self._by_text[text] if weight else self._by_text.unknown
@@ -129,13 +129,13 @@ class Columns:
             self._n_columns += 1
         return _as_bytes(added)
 
-    def is_worth_noting(self, text: str, column: bytes) -> bool:
+    def should_cache(self, text: str, column: bytes) -> bool:
         """Whether a text is short, or the name of an attribute."""
         return column != self._by_text.unknown or len(text) <= _LONGEST_UNKNOWN
 
 
 class Texts(dict[str, bytes]):
-    """Columns of attributes by their texts, and the column of all other texts.
+    """Columns of attributes by text, and the column of all other texts.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class Texts(dict[str, bytes]):
 
 
 class _Features(dict[tuple, bytes]):
-    """Columns of pairs of name and value whose texts begin with a prefix."""
+    """Cached columns of pairs of name and value, with a prefix of their texts."""
 
     def __init__(self, columns: Columns, prefix: str):
         super().__init__()
@@ -174,13 +174,13 @@ class _Features(dict[tuple, bytes]):
             [(text, weight)] = features
         column = self._columns.find_column(text, weight)
         # A value of another type may change.
-        if _NOTED.issuperset(map(type, feature)) and self._columns.is_worth_noting(text, column):
+        if _NOTED.issuperset(map(type, feature)) and self._columns.should_cache(text, column):
             self[feature] = column
         return column
 
 
-class _Inside(dict[str, Callable[[tuple], bytes]]):
-    """Look-up of the features of dicts in positions, by the names of these dicts."""
+class _DictFeatures(dict[str, Callable[[tuple], bytes]]):
+    """Cached features of dicts inside of positions, by the names of these dicts."""
 
     def __init__(self, columns: Columns):
         super().__init__()
@@ -193,8 +193,8 @@ class _Inside(dict[str, Callable[[tuple], bytes]]):
         return self[name]
 
 
-class _Numbers(dict[int, bytes]):
-    """Numbers of known features as bytes."""
+class _FeatureNumbers(dict[int, bytes]):
+    """Cached numbers of features as bytes."""
 
     def __missing__(self, number: int) -> bytes:
         self[number] = _as_bytes(number)
@@ -205,4 +205,4 @@ def _as_bytes(number: int) -> bytes:
     return number.to_bytes(8, sys.byteorder)
 
 
-_NUMBERS = _Numbers()
+_NUMBERS = _FeatureNumbers()

@@ -9,14 +9,14 @@ from kernelfields.data.chunks import iterate_features
 
 
 class Item(NamedTuple):
-    """Names of the attributes of a position, and their weights; weights of equal names add up."""
+    """The names and the weights of the attributes of a position; weights of equal names are added."""
 
     names: list[str]
     weights: list[float]
 
 
 class ItemSequence:
-    """Attributes of all positions of a sequence, for several calls of a trainer or a tagger.
+    """Attributes of all positions of a sequence, for repeated use in trainers and taggers.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ItemSequence:
 
 
 def _iterate_items(pyseq: Iterable) -> Iterator[Item]:
-    """Yield the positions of a sequence; positions of an ItemSequence are unchanged."""
+    """Yield the positions of a sequence, or the items of an ItemSequence."""
     yield from pyseq.rows if isinstance(pyseq, ItemSequence) else map(_read_item, pyseq)
 
 

@@ -1,4 +1,4 @@
-"""What a tagger needs once it is asked often, which loads on first use; the names are in the stub."""
+"""Names that a frequently used tagger needs, imported on first use; they are listed in the stub."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -4,8 +4,8 @@
     d_t(b)    = node_t(b) + max_a (d_{t-1}(a) + edge(a, b))
 
 Sums run in the order of the attributes and maxima are those of the first of equals, as in CRFsuite, so that labels are
-the same to the last bit. A tagger that is asked often has its sums compiled (scores_compiled.py), others load no
-compiler. features.py reads positions.
+the same to the last bit. After a number of sequences, sums are compiled (scores_compiled.py); before, no compiler is
+imported. features.py reads positions.
 Cost: O(attributes + T L^2). Memory: the weights, sparse, and one table (L, L).
 """
 
@@ -27,7 +27,7 @@ NOTHING: Given = (0, b"", ())
 
 
 class NamedScores:
-    """Weights of a model by the names of its attributes; sums are compiled after a number of sequences.
+    """Weights of a model by attribute name; sums are compiled after some sequences.
 
     Notes are kept of ``n_more`` features more than the model has attributes.
     """
@@ -53,7 +53,7 @@ class NamedScores:
         return len(sequence), found, columns.arrays
 
     def nodes(self, given: Given) -> np.ndarray:
-        """Return the scores of the labels of each position, (T, L)."""
+        """Compute the scores of labels at each position, (T, L)."""
         n_positions, found, arrays = given
         nodes = np.zeros((n_positions, self.n_labels))
         if n_positions and self._n_read > self._compiled_after:
@@ -63,7 +63,7 @@ class NamedScores:
         return nodes
 
     def label(self, given: Given) -> list[str]:
-        """Return the best labelling."""
+        """Return the best labelling of the sequence."""
         n_positions, found, arrays = given
         if not n_positions:
             return []

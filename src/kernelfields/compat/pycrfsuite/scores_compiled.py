@@ -1,7 +1,7 @@
-"""The loops behind compat/pycrfsuite/scores.py, compiled, for taggers that are asked often: the same sums and maxima.
+"""The loops behind compat/pycrfsuite/scores.py, compiled, for frequently used taggers.
 
-Sums run in the order of the attributes, and the first of equal scores wins, so that answers are those of the plain
-twins to the last bit.
+Sums run in the order of the attributes, and the first of equal scores is the maximum, so that results are equal to
+those of scores.py to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kernelfields.numerics.compiled import INNER, njit
 
 @njit(nogil=True, cache=True)
 def sum_weights(found, spans, scales, labels, weights, nodes):
-    """Add weights to the scores (T, L) of positions; ``found`` has numbers of features, then their columns."""
+    """Add weights to the scores (T, L) of positions; ``found`` has counts of features, then their columns."""
     given = np.frombuffer(found, dtype=np.int64)
     k = len(nodes)
     for t in range(len(nodes)):

@@ -4,7 +4,7 @@
 
 Files of CRFsuite and of this package open alike; labels and attributes keep the order of the file. The forward and
 backward passes are those of inference/chain/plain.py, in float64.
-Fails: ModelFileError for files that are no models; a ValueError that is a RuntimeError as well if no model is open.
+Raises ModelFileError for files that are no models; a ValueError that is a RuntimeError as well if no model is open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TaggerNotOpenError(ValueError, RuntimeError):
 
 @dataclass
 class ParsedDump:
-    """Labels, attributes and weights of a model by their names.
+    """Labels, attributes and weights of a model by name.
 
     Parameters
     ----------
@@ -166,20 +166,20 @@ class Tagger:
         list of str
             The labels.
         """
-        return list(self._opened().model.labels)
+        return list(self._get_scores().model.labels)
 
     def set(self, xseq: Iterable) -> None:
-        """Set the sequence for the next questions.
+        """Set the current sequence.
 
         Parameters
         ----------
         xseq : list of dict, or of lists of str, or ItemSequence
             The attributes of each position.
         """
-        self._given, self._nodes, self._beliefs = self._opened().read(xseq), None, None
+        self._given, self._nodes, self._beliefs = self._get_scores().read(xseq), None, None
 
     def tag(self, xseq: Iterable | None = None) -> list[str]:
-        """Predict the labels of a sequence: the best labelling as a whole.
+        """Predict the most probable labelling of a sequence.
 
         Parameters
         ----------
@@ -201,13 +201,13 @@ class Tagger:
         ...     tagger.tag([{"word": "Ann"}, {"word": "dances"}])
         ['NAME', 'VERB']
         """
-        scores = self._scores or self._opened()
+        scores = self._scores or self._get_scores()
         if xseq is not None:
             self._given, self._nodes, self._beliefs = scores.read(xseq), None, None
         return scores.label(self._given)
 
     def probability(self, yseq: Sequence[str]) -> float:
-        """Compute the probability of a labelling of the present sequence.
+        """Compute the probability of a labelling of the current sequence.
 
         Parameters
         ----------
@@ -235,16 +235,16 @@ class Tagger:
         ...     round(tagger.probability(["NAME"]) + tagger.probability(["VERB"]), 6)
         1.0
         """
-        scores, given = self._opened(), list(yseq)
+        scores, given = self._get_scores(), list(yseq)
         if len(given) != self._given[0]:
             raise ValueError(f"there are {self._given[0]} positions and {len(given)} labels: each needs one")
-        labelling = [self._number_of(label) for label in given]
+        labelling = [self._find_label(label) for label in given]
         if not labelling:
             return 0.0
         return float(np.exp(scores.score(self._node_scores(), labelling) - self._infer().log_partition[0]))
 
     def marginal(self, y: str, pos: int) -> float:
-        """Compute the probability of a label at a position of the present sequence.
+        """Compute the probability of a label at a position of the current sequence.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class Tagger:
         ...     round(tagger.marginal("NAME", 0) + tagger.marginal("VERB", 0), 6)
         1.0
         """
-        label = self._number_of(y)
+        label = self._find_label(y)
         n_positions = self._given[0]
         if not n_positions:
             return 0.0
@@ -283,7 +283,7 @@ class Tagger:
         return float(self._infer().marginals[pos, label])
 
     def info(self) -> ParsedDump:
-        """Return labels, attributes and weights by their names.
+        """Return labels, attributes and weights by name.
 
         Returns
         -------
@@ -300,7 +300,7 @@ class Tagger:
         ...     sorted(tagger.info().attributes)
         ['word:Ann', 'word:sings']
         """
-        model = self._opened().model
+        model = self._get_scores().model
         n_features = len(model.states.values) + len(model.transitions.values)
         sizes = (self._size, n_features, len(model.labels), len(model.attributes))
         return ParsedDump(
@@ -325,38 +325,38 @@ class Tagger:
         else:
             write_whole({os.fspath(filename): "".join(lines).encode()})
 
-    def _opened(self) -> NamedScores:
+    def _get_scores(self) -> NamedScores:
         if self._scores is None:
             raise TaggerNotOpenError("no model is open: call open(path) first")
         return self._scores
 
-    def _number_of(self, label: str) -> int:
-        labels = self._opened().model.labels
+    def _find_label(self, label: str) -> int:
+        labels = self._get_scores().model.labels
         if label not in labels:
             raise ValueError(f"{label!r:.60} is no label of the model, which has {', '.join(labels[:10])}")
         return labels.index(label)
 
     def _node_scores(self) -> np.ndarray:
         if self._nodes is None:
-            self._nodes = self._opened().nodes(self._given)
+            self._nodes = self._get_scores().nodes(self._given)
         return self._nodes
 
     def _infer(self) -> plain.Beliefs:
         if self._beliefs is None:
-            nodes, edge = self._node_scores(), self._opened().edge[None]
+            nodes, edge = self._node_scores(), self._get_scores().edge[None]
             self._beliefs = plain.infer(plain.Chains(nodes, edge, np.array([0, len(nodes)])))
         return self._beliefs
 
 
 def open_tagger(model: CRFsuiteModel) -> Tagger:
-    """Return an open tagger of labels, attributes and weights."""
+    """Return a tagger for given labels, attributes and weights."""
     tagger = Tagger()
     tagger._scores = NamedScores(model)
     return tagger
 
 
 def _read_model(name: str | os.PathLike[str]) -> CRFsuiteModel:
-    """Return the weights of a model file; ModelFileError without named weights and transitions."""
+    """Read the weights of a model file; ModelFileError if features or transitions have no names."""
     if is_crfsuite_file(name):
         return read_crfsuite_model(name)
     kind, document, _ = read_model_parts(name, _KINDS)
@@ -376,7 +376,7 @@ def _name_weights(
 
 
 def _dump_lines(info: ParsedDump) -> Iterator[str]:
-    """Yield the lines of CRFsuite's own text of a model."""
+    """Yield the lines of a model in CRFsuite's text format."""
     parts: list[tuple[str, Iterable[str]]] = [
         ("FILEHEADER", (f"{name}: {value}" for name, value in info.header.items())),
         ("LABELS", (f"{number:>5}: {name}" for name, number in info.labels.items())),

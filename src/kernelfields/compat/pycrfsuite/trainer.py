@@ -5,7 +5,7 @@
 
 Parameters have CRFsuite's names and defaults; training.py says what they mean here. The file that is written is one of
 this package, whatever its name: taggers, ``compat.CRF.load`` and ``kernelfields.load`` open it.
-Fails: NotImplementedError for algorithms that are no fit of a likelihood, ValueError for unknown parameters.
+Raises NotImplementedError for algorithms that are no fit of a likelihood, ValueError for unknown parameters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelfields.solvers.loop import Iteration
 
 
 class CRFSuiteError(Exception):
-    """The error of python-crfsuite for a training that fails.
+    """A training of python-crfsuite failed.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class CRFSuiteError(Exception):
 
 
 class _Parameter(NamedTuple):
-    """A parameter: the name in compat.CRF, its type, its default and a description."""
+    """A parameter: its name in compat.CRF, its type, its default and a description."""
 
     own: str
     read: Callable[[Any], Any]
@@ -103,7 +103,7 @@ _WITHOUT_MEANING = ("linesearch", "max_linesearch", "calibration")
 
 @dataclass
 class _Sequences:
-    """Weights by name of each position, labels and groups of all sequences."""
+    """Attributes of positions, labels and groups of all sequences."""
 
     items: list[list[dict[str, float]]] = field(default_factory=list)
     labels: list[list[str]] = field(default_factory=list)
@@ -112,7 +112,7 @@ class _Sequences:
     names: dict[str, str] = field(default_factory=dict)
 
     def add(self, rows: list[Item], labels: list[str], group: int) -> None:
-        """Add a sequence; weights of equal names at a position add up."""
+        """Add a sequence; weights of equal names at a position are added."""
         kept = []
         for item in rows:
             weights: dict[str, float] = {}
@@ -183,7 +183,7 @@ class Trainer:
         self.verbose = verbose
 
     def select(self, algorithm: str, type: str = "crf1d") -> None:  # noqa: A002  its name there
-        """Choose the algorithm; parameters return to its defaults.
+        """Select the algorithm, and reset the parameters to its defaults.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Trainer:
         return self.logparser
 
     def _crf_parameters(self) -> dict[str, Any]:
-        """Return the set parameters by the names of compat.CRF, without default settings of CRFsuite's solvers."""
+        """Return the set parameters under their names in compat.CRF, without default solver settings."""
         own = _PARAMETERS[self._algorithm]
         return {
             own[name].own: value

@@ -1,9 +1,9 @@
-"""The log of a training in the words of CRFsuite: lines by events, and what has been read of them.
+"""The log of a training in CRFsuite's format: lines by events, and the figures parsed from them.
 
     start -> featgen_end -> prepared -> iteration, ... -> optimization_end -> end
 
-A trainer announces an event with its lines and then sends them; ``feed`` takes each line and names the event that it
-completes. Fields have the names of python-crfsuite's log parser.
+A trainer announces an event and then sends its lines; ``feed`` parses a line and returns the event that it completes.
+Fields have the names of python-crfsuite's log parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kernelfields.solvers.loop import Iteration
 
 
 class TrainLog:
-    """Lines and facts of a training.
+    """The lines and parsed facts of a training log.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class TrainLog:
         self._event, self._end = "", 0
 
     def announce(self, event: str, n_lines: int) -> None:
-        """Store the event of the next lines."""
+        """Set the event of the next lines."""
         self._event, self._end = event, len(self.log) + n_lines
 
     def feed(self, line: str) -> str | None:
