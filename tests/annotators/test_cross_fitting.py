@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, LabelDictionary, SoftTargets
 from kernelfields.annotators import annotated_crf, completion
-from kernelfields.annotators.annotations import Presumed, read_annotations
+from kernelfields.annotators.annotations import PresumedLabels, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.data.partial_labels import find_shown_labels
 from kernelfields.data.reading import SEQUENCES
@@ -41,7 +41,7 @@ def test_one_round_is_what_fields_of_the_other_folds_make_of_it(monkeypatch):
     annotations = read_annotations(said)
     confusions = Confusions(annotations, prior_counts(4.0, 1.0, 3))
     logs = confusions.log_consensus(np.ones(len(annotations.codes)))
-    presumed = np.exp(Presumed(annotations, logs).read(None, None, SEQUENCES)[1])
+    presumed = np.exp(PresumedLabels(annotations, logs).read(None, None, SEQUENCES)[1])
     start = annotations.split(presumed / presumed.sum(axis=1, keepdims=True))
     weights = np.exp(confusions.log_weights())
     known = annotations.split([dict(enumerate(row)) for row in weights.tolist()])
@@ -197,7 +197,7 @@ def test_labels_that_somebody_said_are_observed_unless_they_are_overruled():
     for favoured in (None, 0):
         if favoured is not None:
             logs[:, favoured] += 100.0
-        log_weights = Presumed(annotations, logs).read(None, None, SEQUENCES)[1]
+        log_weights = PresumedLabels(annotations, logs).read(None, None, SEQUENCES)[1]
         expected = annotations.counts > 0
         if favoured is not None:
             expected[expected[:, favoured], 1:] = False

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, are_annotations, read_annotations
+from kernelfields.annotators.annotations import UNSAID, Annotations, PresumedLabels, are_annotations, read_annotations
 from kernelfields.annotators.completion import CrossFitting
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
@@ -74,7 +74,7 @@ _OF_THE_FIELD = (*besides(OF_LABELS + OF_PROBABILITIES, *_OWN), "explain", "weig
 _OF_KNOWN_LABELS = ("partial_fit", "laplace", "certify", "sample_coefficients", "predict_variances")
 # Parameters of the field that are others in the fit.
 _SET_FOR_THE_FIT = ("partial_labels", "engine", "support", "l1")
-# Folds where data are few, and from so many positions on.
+# Numbers of folds for few and for many data, and the number of positions of many data.
 _FOLDS, _FEW_FOLDS, _MANY_POSITIONS = 5, 2, 20_000
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
@@ -242,7 +242,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
             # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
             set_open_parameters(field, {"support": "observed", "l1": 0.0})
         try:
-            fit_in_steps(field, X, Presumed(annotations, start), sample_weight, steps=[rounds])
+            fit_in_steps(field, X, PresumedLabels(annotations, start), sample_weight, steps=[rounds])
         finally:
             for name, value in given.items():
                 setattr(field, name, value)
@@ -265,7 +265,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _set_fitted(
         self, field: Annotated, names: list, matrices: np.ndarray, n_labelled: np.ndarray, shares: np.ndarray
     ) -> None:
-        """Set the fitted attributes from counts of labelled positions ``n_labelled`` (R,) and shares of labels (L,)."""
+        """Set the fitted attributes from labelled positions ``n_labelled`` (R,) and label frequencies (L,)."""
         self.estimator_ = field
         self.annotators_ = names
         self.confusions_ = dict(zip(names, matrices, strict=True))
@@ -276,7 +276,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     @staticmethod
     def _assign_folds(cv: Any, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
-        """Return the number of the held-out fold of each item, (S,); by ``labels`` for single labels."""
+        """Assign a fold to each item, (S,), stratified by ``labels`` for single labels."""
         if is_whole(cv) and cv > n_items:
             raise ValueError(f"cv={cv} folds need at least as many sequences, X has {n_items}: lower cv")
         splitter = check_cv(cv, labels, classifier=labels is not None)
@@ -293,7 +293,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return folds
 
     def _check_field(self) -> Annotated:
-        """Return a copy of the estimator to fit; raise if it, or a parameter, is not suitable."""
+        """Return a copy of the estimator to fit; raise if it, or a parameter, is unsuitable."""
         check_declared(self)
         given = ChainCRF() if self.estimator is None else self.estimator
         if not isinstance(given, Annotated):
@@ -459,7 +459,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator to fit.
+        """Return the unfitted estimator.
 
         Returns
         -------
@@ -616,7 +616,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return read_annotations(y, single=single, classes=self.classes_, annotators=known)
 
     def _log_likelihoods(self, X: object, said: Annotations) -> np.ndarray:
-        """Return log p(z | x) of each item, (S,)."""
+        """Compute log p(z | x) of each item, (S,)."""
         parts = []
         for free, given in self._iterate_beliefs(X, said):
             refuse_approximate(free.family, "a log-likelihood")
@@ -624,7 +624,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return np.concatenate(parts)
 
     def _iterate_beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
-        """Yield the answers of the field for batches of data, and the same answers given the annotations."""
+        """Yield the answers of the field for batches, and the answers conditioned on the annotations."""
         field = self.estimator_
         data = field.structure.read(X)
         alike = is_classifier(field) or np.array_equal(data.offsets, said.offsets)
@@ -642,7 +642,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     # ---- files
 
     def _to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays."""
+        """Convert the fitted estimator to plain values and arrays."""
         try:
             names = describe_value(self.annotators_)
         except NotData as error:
@@ -660,7 +660,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     @classmethod
     def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
+        """Rebuild the fitted estimator from its document; errors of any kind for an invalid one."""
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
         check_declared(model)

@@ -4,11 +4,11 @@
     [{"anna": labels, "ben": labels}, ...]                 by sequence
     [array (T, R), ...]                                    by sequence, a column for each annotator, numbered from 0
 
-None (NaN, pandas.NA, an empty text) stands where an annotator said nothing; a whole sequence may be None. Codes (N, R)
-are places in the sorted classes, -1 where nothing was said. Cost: O(N R).
-Fails: ValueError naming the annotator and the place, for lengths that differ, for labels of mixed kinds, for an
-annotator who is named and labelled nothing, and for a sequence that nobody labelled. A column without any label is one
-of an annotator who is silent here, as in a part of the data.
+None (NaN, pandas.NA, an empty text) is a missing label; a whole sequence may be None. Codes (N, R) are indices into the
+sorted classes, -1 for missing labels. Cost: O(N R).
+Raises ValueError with the annotator and the place for different lengths, for labels of mixed types, for a named
+annotator without labels, and for a sequence without labels. A column without labels is allowed, as in a part of the
+data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNSAID = -1
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """Names of annotators, sorted classes (L,), codes (N, R) and the offsets of sequences (S + 1,)."""
+    """Annotators, sorted classes (L,), label codes (N, R) and offsets of sequences (S + 1,)."""
 
     annotators: list[Hashable]
     classes: np.ndarray
@@ -57,7 +57,7 @@ class Annotations:
 
     @property
     def counts(self) -> np.ndarray:
-        """Number of annotators for each label at each position, (N, L)."""
+        """Number of annotators that gave each label at each position, (N, L)."""
         counts = np.zeros((len(self.codes), len(self.classes)))
         for said in self.codes.T:
             rows = np.flatnonzero(said != UNSAID)
@@ -65,12 +65,12 @@ class Annotations:
         return counts
 
     def split(self, rows: Sequence[object] | np.ndarray) -> list:
-        """Split an array with an entry for each position by sequence."""
+        """Split an array over positions by sequence."""
         return [rows[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
 
-class Presumed(SoftTargets):
-    """Log-weights (N, L) of all labels at the positions of annotations, in the form of partial labels.
+class PresumedLabels(SoftTargets):
+    """Log-weights (N, L) of labels at annotated positions, in the form of partial labels.
 
     Labels that no annotator has given, and overruled ones (:func:`find_shown_labels`), do not count as observed, but
     are not excluded. A position without any annotation is unknown.
@@ -98,8 +98,8 @@ class Presumed(SoftTargets):
 
 
 @dataclass(frozen=True)
-class _Speakers(ItemNames):
-    """Names of labels by annotator in messages; annotators follow one another.
+class _AnnotatorLabels(ItemNames):
+    """Places of labels in messages, for labels ordered by annotator.
 
     ``rows`` are the positions of what each of them said.
     """
@@ -122,7 +122,7 @@ class _Speakers(ItemNames):
 def read_annotations(
     y: object, *, single: bool = False, classes: Iterable | None = None, annotators: Sequence[Hashable] | None = None
 ) -> Annotations:
-    """Return the labels of annotators; ``single`` for samples with one label each.
+    """Read the labels of annotators; ``single`` for samples with one label each.
 
     ``classes`` are all labels there are, None for those that somebody said. ``annotators`` are those that are known
     from a fit: they may be silent here, and there are no others.
@@ -141,7 +141,7 @@ def read_annotations(
     spoke = {name: [index for index, own in enumerate(labels) if own is not None] for name, labels in columns.items()}
     speaking = [name for name, items in spoke.items() if items]
     rows = [np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in spoke[name]]) for name in speaking]
-    speakers = _Speakers("annotator", names=tuple(speaking), offsets=offsets, inner=nouns, rows=tuple(rows))
+    speakers = _AnnotatorLabels("annotator", names=tuple(speaking), offsets=offsets, inner=nouns, rows=tuple(rows))
     said, known = _encode([_flatten(columns[name], spoke[name]) for name in speaking], classes, speakers)
     names = list(columns if annotators is None else annotators)
     codes = np.full((len(names), int(offsets[-1])), UNSAID)
@@ -154,7 +154,7 @@ def read_annotations(
 
 
 def are_annotations(y: object, *, single: bool = False) -> bool:
-    """Whether y has the form of labels of several annotators."""
+    """Whether y has the form of labels by several annotators."""
     if _has_names(y, single):
         return True
     first = y if single else next(iter(y), None) if is_sequence(y) else None
@@ -171,7 +171,7 @@ def _find_forms(single: bool) -> str:
 
 
 def _group_by_annotator(y: object, single: bool) -> dict[Hashable, list]:
-    """Return a list of sequences for each annotator; samples with one label each are one sequence."""
+    """Group labels by annotator, as a list of sequences each; samples with single labels are one sequence."""
     if isinstance(y, Mapping):
         if single:
             return {name: [labels] for name, labels in y.items()}
@@ -219,7 +219,7 @@ def _make_table(item: object, where: str, single: bool) -> np.ndarray:
 
 
 def _find_lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
-    """Return the length of every sequence; ValueError if annotators disagree about a length."""
+    """Return the length of each sequence; ValueError if annotators disagree."""
     counts = {name: len(labels) for name, labels in columns.items()}
     first = next(iter(counts))
     for name, count in counts.items():
@@ -249,14 +249,16 @@ def _find_lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndar
 
 
 def _flatten(labels: list, items: list[int]) -> list:
-    """Return the labels of one annotator for all labelled sequences, concatenated."""
+    """Concatenate the labels of one annotator over the labelled sequences."""
     flat = [label for item in items for label in list_entries(labels[item])]
     # Tables of annotators have an empty cell where one said nothing.
     return [None if isinstance(label, str) and not label.strip() else label for label in flat]
 
 
-def _encode(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the codes of the labels of each annotator, and the sorted classes."""
+def _encode(
+    flat: list[list], classes: Iterable | None, speakers: _AnnotatorLabels
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the label codes of each annotator, and the sorted classes."""
     labels, partial, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     given = given_labels(labels, partial)
     said = given.informative()

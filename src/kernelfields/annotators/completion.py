@@ -1,15 +1,15 @@
 """Fits of a field to labels of several annotators, with confusion matrices estimated in the same fit.
 
-A field with many weights that is fitted to labels which it has completed itself repeats what it has memorised, errors
-of annotators with it. So the labels of a fold are completed by a field that was fitted to the other folds:
+A field with many weights that is fitted to its own completed labels memorises the errors of annotators. Therefore the
+labels of a fold are completed by a field fitted to the other folds:
 
     fields  theta_k minimises ||theta||^2 / (2 s) + sum of i outside fold k of w_i (log Z_i - <tau_i, theta>)
     tau_i   = E[phi | x_i, z_i; theta_k, pi] for i in fold k, and pi from the same completed labels (confusions.py)
 
-The first tau are those of Dawid and Skene. There is no objective that falls: rounds end when labels stay the same. The
-last field is fitted to the tau of all folds, a convex problem that is certified as ever.
+The first tau are those of Dawid and Skene. No objective decreases monotonically: rounds end when the labels no longer
+change. The final field is fitted to the tau of all folds, a convex problem with the usual certificate.
 
-Everything happens inside one fit: inputs are read, a basis is chosen and features are computed once.
+Inputs are read, a basis is chosen and features are computed once for all rounds.
 Cost: one fit to known labels for each fold, most of it in the first round, and one for all; an inference for each fold
 and round.
 """
@@ -36,7 +36,7 @@ _FOLD_TOLERANCE = 0.3
 
 
 class CrossFitting(FitStep):
-    """Complete labels by fields of other folds, round by round, and fit to the completed labels.
+    """A fit step that alternates completed labels, by fields of other folds, with fits to them.
 
     ``folds`` (S,) are the numbers of the folds of items. Rounds end when at most a share ``tol`` of the positions has
     another most probable label than in the round before; ``changes`` has this share for each round. After a fit,
@@ -56,7 +56,7 @@ class CrossFitting(FitStep):
         self.changes: list[float] = []
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve of completed labels, which sets ``confusions`` to the matrices of the last round."""
+        """Return a solve for completed labels, which sets ``confusions`` to the last confusion matrices."""
 
         def complete_first(placed: Placed) -> FittedField:
             if placed.keep is not None:
@@ -116,7 +116,7 @@ class CrossFitting(FitStep):
         return replace(fitted, solution=solution, span=span, rkhs=rkhs, posterior=posterior)
 
     def _complete(self, posterior: LogPosterior, labels: Completion, fields: Sequence[np.ndarray]) -> None:
-        """Complete the labels of every fold by the field of the other folds."""
+        """Complete the labels of each fold by the field of the other folds."""
         annotations, folds = self.confusions.annotations, self.folds
         # Samples are items of one position each, and annotated in one list.
         rows = folds if len(folds) == len(annotations.codes) else np.repeat(folds, np.diff(annotations.offsets))
@@ -132,7 +132,7 @@ class CrossFitting(FitStep):
 
 
 def _add_statistics(parts: Sequence[Potentials]) -> Potentials:
-    """Return the sum of statistics of the folds."""
+    """Sum statistics over folds."""
     total = parts[0].plus(0.0, parts[0])
     for part in parts[1:]:
         total.add(1.0, part)
@@ -142,7 +142,7 @@ def _add_statistics(parts: Sequence[Potentials]) -> Potentials:
 def _minimize(
     posterior: LogPosterior, completed: Datafit, options: FitOptions, start: np.ndarray, done: int
 ) -> Solution:
-    """Return the field of completed labels of some items, after ``done`` earlier iterations."""
+    """Fit a field to completed labels of some items, after ``done`` earlier iterations."""
     watch, datafit = options.watch, posterior.datafit
 
     def watch_all(iteration: Iteration) -> object:

@@ -1,7 +1,7 @@
 """Confusion matrices of annotators.
 
-    p(z_t^r = b | y_t = a) = pi^r(a, b)                              what annotator r says where the label is a
-    q_t(y) = prod_r pi^r(y, z_t^r)                                   an annotator who is silent has no factor
+    p(z_t^r = b | y_t = a) = pi^r(a, b)                              the label b that annotator r gives for a
+    q_t(y) = prod_r pi^r(y, z_t^r)                                   no factor for missing labels
     pi^r(a, b) proportional to c_ab + sum_t p(y_t = a | z) [z_t^r = b]        c: pseudo-counts of a Dirichlet prior
 
 Without a field, labels are independent of inputs and of each other, p(y_t = a | z) is proportional to share(a) q_t(a),
@@ -15,12 +15,12 @@ import scipy.sparse
 
 from kernelfields.annotators.annotations import UNSAID, Annotations
 
-# Iterations without a field end when no probability of a label moves by more than this, or after so many.
+# Tolerance for label probabilities and maximal number of iterations without a field.
 _SETTLED, _MOST = 1e-3, 100
 
 
 class Confusions:
-    """Confusion matrices (R, L, L) of annotators, with rows of true and columns of given labels, and their prior.
+    """Confusion matrices (R, L, L) of annotators, from true labels (rows) to given labels (columns), and their prior.
 
     Without ``matrices`` they are those of a vote, ``weights`` (N,) of positions counted.
     """
@@ -46,7 +46,7 @@ class Confusions:
             self.matrices = matrices
 
     def update(self, completed: np.ndarray) -> None:
-        """Set the matrices that maximize the posterior for weighted probabilities of the labels (N, L)."""
+        """Maximize the posterior of the matrices for weighted label probabilities (N, L)."""
         n_labels = completed.shape[1]
         counts = (self._indicators.T @ completed).reshape(-1, n_labels, n_labels).transpose(
             0, 2, 1
@@ -54,12 +54,12 @@ class Confusions:
         self.matrices = counts / counts.sum(axis=2, keepdims=True)
 
     def log_weights(self) -> np.ndarray:
-        """Return log q_t(y), (N, L)."""
+        """Compute log q_t(y), (N, L)."""
         logs = np.log(self.matrices).transpose(0, 2, 1)
         return self._indicators @ logs.reshape(-1, logs.shape[2])
 
     def log_consensus(self, weights: np.ndarray) -> np.ndarray:
-        """Return log p(y_t | z) without a field, (N, L), for weights (N,); the matrices are estimated, too."""
+        """Estimate log p(y_t | z), (N, L), and the matrices without a field, for weights (N,)."""
         completed = _vote_shares(self.annotations.counts)
         for _ in range(_MOST):
             before = completed
@@ -77,13 +77,13 @@ class Confusions:
 
 
 def _vote_shares(counts: np.ndarray) -> np.ndarray:
-    """Return shares of the votes, (N, L); zero without votes."""
+    """Compute the vote shares of labels, (N, L); zeros without votes."""
     totals = counts.sum(axis=1, keepdims=True)
     return counts / np.where(totals > 0, totals, 1.0)
 
 
 def prior_counts(right: float, wrong: float, n_labels: int) -> np.ndarray:
-    """Return pseudo-counts (L, L): ``right`` on the diagonal, ``wrong`` shared by the others of a row."""
+    """Return pseudo-counts (L, L): ``right`` on the diagonal, ``wrong`` divided among the rest of a row."""
     counts = np.full((n_labels, n_labels), wrong / max(1, n_labels - 1))
     np.fill_diagonal(counts, right)
     return counts

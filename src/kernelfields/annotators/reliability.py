@@ -65,7 +65,7 @@ class AnnotatorReliability:
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """The cells of a row of the table."""
+        """The cells of the table's row."""
         label, said, share = self.worst or ("", "", 0.0)
         mistaken = f"{label} as {said}: {share:.2f}" if self.worst else ""
         return (self.annotator, self.n_labelled, self.accuracy, self.kappa, mistaken)
@@ -74,7 +74,7 @@ class AnnotatorReliability:
     def from_confusions(
         cls, annotator: Hashable, n_labelled: int, matrix: np.ndarray, shares: np.ndarray, labels: list
     ) -> AnnotatorReliability:
-        """Return the reliability from a confusion matrix.
+        """Compute the reliability from a confusion matrix.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class AnnotatorReliability:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorTable(Shown):
-    """The reliability of all annotators, the best first.
+    """The reliability of all annotators, in descending order.
 
     Print it, show it in a notebook, or ``plot()`` the confusions of one annotator.
 
@@ -137,7 +137,7 @@ class AnnotatorTable(Shown):
     confusions: dict[Hashable, np.ndarray]
 
     def parts(self) -> list[str | Table]:
-        """Return the heading and a row for each annotator.
+        """Yield the heading, and a table with a row for each annotator.
 
         Returns
         -------

@@ -3,9 +3,9 @@
     uniform    p0(x) = 1 / volume
     gaussian   p0(x) = prod_j N(x_j; m_j, s_j^2) / P(low_j < . < high_j), m and s those of the sample
 
-``from_uniform`` makes draws of p0 of uniform numbers.
+``from_uniform`` transforms uniform numbers to samples of p0.
 
-Fails: ValueError for a box that is not one, a constant column, a point outside the box (the first is named).
+Raises ValueError for an invalid box, a constant column, and points outside of the box, with the first of them.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Box:
         return float(np.log(self.high - self.low).sum())
 
     def to_unit(self, X: np.ndarray) -> np.ndarray:
-        """Return points with every axis scaled to [0, 1]."""
+        """Scale points of the box to the unit cube."""
         return (X - self.low) / (self.high - self.low)
 
     def from_unit(self, U: np.ndarray) -> np.ndarray:
-        """Return points of the unit cube, scaled to the box."""
+        """Scale points of the unit cube to the box."""
         return np.clip(self.low + U * (self.high - self.low), self.low, self.high)
 
     def contains(self, X: np.ndarray) -> np.ndarray:
-        """Return whether each row is in the closed box, (n,)."""
+        """Return a mask (n,) of the points in the closed box."""
         return np.all((self.low <= X) & (self.high >= X), axis=1)
 
     def check_sample(self, X: np.ndarray) -> None:
-        """Raise if a point is outside; the message names the first."""
+        """Raise ValueError with the first point outside of the box, if any."""
         outside = ~self.contains(X)
         if outside.any():
             row = int(np.argmax(outside))
@@ -63,7 +63,7 @@ class Box:
 
 
 def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
-    """Return the box of bounds (d, 2), or for "auto" the range of the sample, widened by ``margin`` of it."""
+    """Return the box of bounds (d, 2), or for "auto" the range of the sample, with a relative ``margin``."""
     if isinstance(box, str):
         if box != "auto":
             raise ValueError(f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r}")
@@ -114,7 +114,7 @@ def check_box(box: Box) -> None:
 
 
 class UniformMeasure:
-    """p0(x) = 1 / volume."""
+    """The uniform distribution on the box: p0(x) = 1 / volume."""
 
     kind = "uniform"
 
@@ -168,7 +168,7 @@ Measure = UniformMeasure | GaussianMeasure
 
 
 def resolve_measure(base_measure: str, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
-    """Return the base measure "uniform" or "gaussian"."""
+    """Return the base measure named "uniform" or "gaussian"."""
     if base_measure == "uniform":
         return UniformMeasure(box)
     mean = np.average(X, axis=0, weights=weights)

@@ -1,7 +1,7 @@
 """The RKHS subspace of a density's function f.
 
-At the maximum a posteriori f is an expansion over the sample and over the whole box, where the density must be
-kept from growing; so pivots are chosen among both. Points (n, d) of the unit cube; at most ``MOST_CANDIDATES`` of
+The maximum a posteriori f is an expansion over the sample and, because of the integral in the normalising constant,
+over the whole box; so pivots are chosen among both. Points (n, d) of the unit cube; at most ``MOST_CANDIDATES`` of
 them, drawn at random, and ``BOX_CANDIDATES`` points of a Sobol sequence. Cost: O(candidates rank^2).
 """
 

@@ -9,8 +9,8 @@
     conjugate(m)      = max_theta <theta, m> - g(theta) = -entropy at the maximiser, natural_parameters(m)
 
 A family writes ``at(theta)``, which returns a :class:`Member`; the rest follows from it. theta and means are flat
-arrays (d,). Natural parameters of minus infinity forbid what they belong to: its mean is 0, and 0 times infinity
-counts as 0. Cost: one or two members per call.
+arrays (d,). A natural parameter of minus infinity forbids its statistic: the mean is 0, and 0 times infinity counts
+as 0. Cost: one or two members per call.
 
 ``estimate`` finds natural parameters by Newton's method on a convex function (eq. 19), with a certificate:
 
@@ -18,13 +18,13 @@ counts as 0. Cost: one or two members per call.
     gradient = mean(theta) - m + precision theta,     Hessian = covariance(theta) + precision I
 
 With precision > 0 Lemma 9 bounds the minimum: P(theta) - min P <= ||gradient||^2 / (2 precision). Without a prior
-the estimate of that gap is half the squared Newton decrement, and the steps must vanish as well: where m is on the
-boundary of the possible means, the gap falls while theta runs away, in steps that change scores by about one each,
-until the gradient is rounding. Steps are halved until they bring a tenth of a thousandth of what the slope
-promises (Armijo's condition). Cost: a member and a direction per iteration.
+the gap is estimated by half the squared Newton decrement, and steps must converge to zero as well: if m is on the
+boundary of the possible means, the gap decreases while theta diverges, in steps that change scores by about one, until
+the gradient is lost to rounding. Steps are halved until the decrease is at least 1e-4 times that of the slope (Armijo's
+condition). Cost: a member and a direction per iteration.
 
-Fails: NoEstimate where there is no minimum; ValueError where the iterations are used up with a prior, whose
-minimum always exists.
+Raises NoEstimate if there is no minimum; ValueError if the iterations do not suffice with a prior, whose minimum
+always exists.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HOPELESS = 1e-9
 
 
 class NoEstimate(ValueError):
-    """The mean has no finite natural parameters.
+    """No natural parameters have the given mean.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Member(ABC):
 
     @abstractmethod
     def covariance_product(self, direction: np.ndarray) -> np.ndarray:
-        """Return the covariance of the statistics times a direction.
+        """Multiply the covariance of the statistics by a direction.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Member(ABC):
 
     @abstractmethod
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Return -(covariance + precision I)^-1 gradient.
+        """Compute -(covariance + precision I)^-1 gradient.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Member(ABC):
 
     @abstractmethod
     def score_change(self, direction: np.ndarray) -> float:
-        """Return the largest change of an outcome's score, relative to the others, by a step.
+        """Return the largest change of an outcome's score, relative to other outcomes, over a step.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Member(ABC):
         """
 
     def covariance(self) -> np.ndarray:
-        """Return the covariance of the statistics: one product per statistic.
+        """Compute the covariance of the statistics, one product for each.
 
         Returns
         -------
@@ -150,12 +150,12 @@ class Member(ABC):
 
     @property
     def entropy(self) -> float:
-        """-E log(p / p0), in nats: g(theta) - <theta, mean>."""
-        return self.log_partition - inner(self.theta, self.mean)
+        """The entropy -E log(p / p0) = g(theta) - <theta, mean>, in nats."""
+        return self.log_partition - inner_product(self.theta, self.mean)
 
 
 class ExponentialFamily(ABC):
-    """A family of distributions p(z; theta) = p0(z) exp(<Phi(z), theta> - g(theta)); the base class of all families.
+    """Base class of families of distributions p(z; theta) = p0(z) exp(<Phi(z), theta> - g(theta)).
 
     A family writes ``at(theta)``; the rest follows from it (equations 1 to 3b of the paper).
 
@@ -181,7 +181,7 @@ class ExponentialFamily(ABC):
 
     @abstractmethod
     def distribution(self, theta: ArrayLike) -> Member:
-        """Return the member with given natural parameters.
+        """Return the distribution with given natural parameters.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class ExponentialFamily(ABC):
         return self.distribution(theta).covariance()
 
     def covariance_product(self, theta: ArrayLike, direction: ArrayLike) -> np.ndarray:
-        """Return the Hessian of g times a direction, without the matrix.
+        """Multiply the Hessian of g by a direction, without the matrix.
 
         Parameters
         ----------
@@ -309,11 +309,11 @@ class ExponentialFamily(ABC):
             The divergence; infinite if ``other`` forbids an outcome that ``theta`` allows.
         """
         here, there = self.distribution(theta), self.distribution(other)
-        change = inner(there.theta, here.mean) - inner(here.theta, here.mean)
+        change = inner_product(there.theta, here.mean) - inner_product(here.theta, here.mean)
         return max(0.0, there.log_partition - here.log_partition - change)
 
     def conjugate(self, mean: ArrayLike) -> float:
-        """Return the Fenchel conjugate g*(mean), which is minus the largest entropy at this mean.
+        """Return the Fenchel conjugate g*(mean), the negative of the maximal entropy at this mean.
 
         Parameters
         ----------
@@ -327,10 +327,10 @@ class ExponentialFamily(ABC):
         """
         mean = self.check(mean, "the mean")
         theta = self.natural_parameters(mean)
-        return inner(theta, mean) - self.log_partition(theta)
+        return inner_product(theta, mean) - self.log_partition(theta)
 
     def natural_parameters(self, mean: ArrayLike, *, tol: float = 1e-12, max_iter: int = 200) -> np.ndarray:
-        """Return theta with mean(theta) = mean: the distribution of maximum entropy, and of maximum likelihood.
+        """Return natural parameters with a given mean: those of maximum entropy and likelihood.
 
         If several theta give the same distribution, one of them is returned.
 
@@ -399,7 +399,7 @@ class ExponentialFamily(ABC):
         return minimise(self.distribution, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
-        """Return a vector as float64; ValueError for another shape.
+        """Convert a vector to float64; ValueError for another shape.
 
         Parameters
         ----------
@@ -515,7 +515,7 @@ def minimise(
     )
 
 
-def inner(theta: np.ndarray, mean: np.ndarray) -> float:
-    """Return <theta, mean>; entries of mean 0 count as 0, as theta may be minus infinity there."""
+def inner_product(theta: np.ndarray, mean: np.ndarray) -> float:
+    """Return <theta, mean>, where 0 times minus infinity is 0."""
     counted = mean != 0.0
     return float(theta[counted] @ mean[counted])

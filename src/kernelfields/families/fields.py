@@ -1,7 +1,7 @@
 """Any family of labellings as an exponential family of vectors: theta are the concatenated potentials.
 
     Phi(y) = counts of the labellings of all cliques, group by group
-    theta  = the potentials of all groups, laid end to end
+    theta  = the concatenated potentials of all groups
     g(theta) = sum_i log Z_i,      mean = E Phi,      entropy = log Z - <theta, mean>
 
 The sequences, graphs or instances are independent, so log partition, entropy and divergence are sums over them. A tied
@@ -9,7 +9,7 @@ table has the expected number of each labelling as its mean. The statistics of a
 the same distribution; ``natural_parameters`` returns one of them. Potentials of minus infinity forbid.
 
 Cost: that of inference (see ``inference``); Newton directions by conjugate gradients on exact Hessian products.
-Fails: ValueError where inference is approximate, since the identities hold for exact inference only.
+Raises ValueError if inference is approximate, since the identities hold for exact inference only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDING = 1e-14
 
 
 class FieldMember(Member):
-    """One distribution over labellings; ``member`` has it in the shapes of inference."""
+    """A distribution over labellings; ``member`` is the one of the family of labellings."""
 
     def __init__(self, family: FieldFamily, theta: np.ndarray, member: LabelMember):
         self.theta = theta
@@ -42,15 +42,15 @@ class FieldMember(Member):
         self.mean = family.pack(member.mean())
 
     def covariance_product(self, direction: np.ndarray) -> np.ndarray:
-        """Return the exact covariance product, at the cost of a gradient."""
+        """Compute the exact covariance product, at the cost of a gradient."""
         return self._family.pack(self.member.covariance_product(self._family.unpack(direction)))
 
     def score_change(self, direction: np.ndarray) -> float:
-        """Return the largest entry of a step: statistics are zeros, ones and counts."""
+        """Return the largest absolute entry of a step, as statistics are counts."""
         return float(np.abs(direction).max(initial=0.0))
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Solve by conjugate gradients; the singular covariance has the gradient in its range."""
+        """Solve the Newton system by conjugate gradients; the covariance may be singular."""
         rounding = _ROUNDING * self.mean
         solution, _ = conjugate_gradients(
             lambda direction: self.covariance_product(direction) + precision * direction,
@@ -101,7 +101,7 @@ class FieldFamily(ExponentialFamily):
         self.n_statistics = int(sum(np.prod(shape) for shape in self._shapes))
 
     def pack(self, potentials: Potentials) -> np.ndarray:
-        """Return potentials or expected statistics as one vector.
+        """Concatenate potentials or expected statistics to one vector.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class FieldFamily(ExponentialFamily):
         return np.concatenate([array.ravel() for array in arrays])
 
     def unpack(self, vector: ArrayLike) -> Potentials:
-        """Return a vector as potentials of the groups of cliques.
+        """Split a vector into potentials of the groups of cliques.
 
         Parameters
         ----------

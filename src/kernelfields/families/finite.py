@@ -1,10 +1,10 @@
-"""Exponential families on finitely many outcomes: sums in place of integrals, nothing approximated.
+"""Exponential families on finitely many outcomes, with exact sums instead of integrals.
 
     statistics (K, d)     Phi(z), one row per outcome
     base_measure (K,)     p0(z) >= 0, masses that need not sum to one; ones if left out
 
 Cost: O(K d) for the log partition and the mean, O(K d^2) for the covariance, in blocks of rows.
-Fails: ValueError naming the outcome whose statistics or mass are not what they should be.
+Raises ValueError with the outcome of an invalid statistic or mass.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONSTANT = 1e-10
 
 
 class FiniteMember(Member):
-    """One distribution over the outcomes: ``probabilities`` (K,) beside mean and covariance."""
+    """A distribution over finitely many outcomes, with ``probabilities`` (K,)."""
 
     def __init__(self, statistics: np.ndarray, log_base: np.ndarray, theta: np.ndarray):
         self.theta = theta
@@ -56,7 +56,7 @@ class FiniteMember(Member):
         return float(np.abs(self._statistics @ direction - self.mean @ direction).max())
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Solve with the Cholesky factor of the covariance; None if it is singular."""
+        """Solve the Newton system by a Cholesky factor of the covariance; None if it is singular."""
         hessian = self.covariance()
         hessian[np.diag_indices_from(hessian)] += precision
         try:
@@ -116,7 +116,7 @@ class FiniteFamily(ExponentialFamily):
             self._log_base = np.log(masses)
 
     def distribution(self, theta: ArrayLike) -> FiniteMember:
-        """Return the member with natural parameters theta.
+        """Return the distribution with natural parameters theta.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class FiniteFamily(ExponentialFamily):
         return self.distribution(theta).log_probabilities
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
-        """Find the theta of least norm if there is no prior.
+        """Minimise the objective; without a prior, return the minimizer of least norm.
 
         Directions in which all statistics agree are then left out: the likelihood does not see them.
         """

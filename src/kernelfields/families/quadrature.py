@@ -2,25 +2,24 @@
 
     integral of p0(x) h(x) dx  =~  sum_j mass_j h(x_j)
 
-gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass = weight p0. Integrals are judged by
-rules with a third more nodes per axis and with twice as many: the error of the finest is taken to be the largest
-difference from it. For smooth integrands that is far too much. At a kink errors change sign from rule to rule, and
-a single difference may be small by accident; two rarely are.
+gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass = weight p0. Reference rules have
+a third more nodes per axis, and twice as many: the error estimate of the finest is the largest difference from it. For
+smooth integrands this is a large overestimate. At a kink errors change sign from rule to rule, and a single difference
+may be small by accident; two rarely are.
 sobol: ``REPLICATES`` scrambled Sobol sequences of ``size`` points each, carried to p0.
-Its error is two standard errors of the mean over independent sequences, other than those that a fit has seen.
+Its error estimate is two standard errors of the mean over independent sequences, other than those of the fit.
 
-Peaks of an integrand may lie between the nodes, and what they add to its integral is estimated:
+Peaks of an integrand may lie between the nodes; their contribution to the integral is estimated:
 
     h(u) = p0(x) exp f(x) |dx / du|  on the unit cube,      f = sum_i a_i k(., u_i)
 
 A kernel that is narrow beside the gaps between nodes makes an f that is high at its pivots u_i and flat at the nodes,
-those of finer rules included: they agree on an integral that is wrong. So h is looked at where it can be high. A
-pivot is on a peak where h(u_i) is above the mean of h, and along an axis the peak reaches as far as h keeps half of its
-rise above the mean, a face of the cube being an end of it. A peak that is narrower than ``_GAPS`` gaps along some axis
-is one that nodes may miss. (The sums of a rule with gaps of 2/3 of the width are right to 1e-3 for a normal density.)
-Its mass is taken as its rise times twice its width on every axis: 1.9 times that of a normal density, 1.4 times that
-of two exponentials back to back, and more as widths are rounded up to halvings of a gap and all pivots of a peak count.
-An estimate, rather too large than too small.
+those of finer rules included: they agree on an integral that is wrong. So h is evaluated at and near
+the pivots. A pivot is on a peak if h(u_i) is above the mean of h; along an axis, the peak ends where h falls below half
+of its rise above the mean, or at a face of the cube. Nodes may miss a peak that is narrower than ``_GAPS`` gaps along
+some axis. (The sums of a rule with gaps of 2/3 of the width are right to 1e-3 for a normal density.)
+Its mass is estimated as its rise times twice its width on every axis: 1.9 times the mass of a normal density, 1.4 times
+that of a Laplace density, and more because widths are rounded up to halvings of a gap and all pivots of a peak count.
 
 ``bound_unseen_mass`` takes ``2 d _DISTANCES`` values of h for every pivot on a peak.
 
@@ -45,22 +44,22 @@ _FIRST = {1: 64, 2: 32, 3: 16}
 _LAST = {1: 2048, 2: 128, 3: 32}
 _FIRST_SOBOL, _LAST_SOBOL = 512, 4096
 _FEW_NODES = 256
-# More nodes than these, on an axis and in all, come from no sound file.
+# Maximal numbers of nodes on an axis and in total in a valid file.
 _MOST_ON_AXIS, _MOST_NODES = 4096, 2**22
-# Peaks narrower than so many gaps between nodes may be missed; halvings of the largest distance looked at.
+# The width, in gaps between nodes, below which peaks may be missed; the number of halved distances that are tried.
 _GAPS, _DISTANCES = 1.5, 12
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Nodes and logarithms of their masses; ``replicates`` is the number of independent parts of the nodes."""
+    """Nodes and their log masses; ``replicates`` is the number of independent parts."""
 
     nodes: np.ndarray
     log_masses: np.ndarray
     replicates: int = 1
 
     def log_integral(self, log_values: np.ndarray) -> tuple[float, float]:
-        """Return log sum_j mass_j exp(log_values_j), and its standard error by replicates, else 0."""
+        """Return log sum_j mass_j exp(log_values_j), and its standard error over replicates, else 0."""
         total = float(logsumexp(self.log_masses + log_values))
         if self.replicates == 1:
             return total, 0.0
@@ -71,14 +70,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Quadrature:
-    """A kind of rule ("gauss-legendre" or "sobol"), its size and, for Sobol, its seed."""
+    """A kind of rule, "gauss-legendre" or "sobol", with its size and random seed."""
 
     kind: str
     size: int
     seed: int = 0
 
     def check(self, dimension: int) -> None:
-        """Raise ValueError unless the rule, read from a file, can be made."""
+        """Raise ValueError for an invalid rule from a file."""
         sobol = self.kind == "sobol"
         if self.kind not in ("gauss-legendre", "sobol") or self.size < 1 or self.seed < 0:
             raise ValueError(f"the quadrature {self} is none")
@@ -96,7 +95,7 @@ class Quadrature:
         return self.size**dimension if self.kind == "gauss-legendre" else REPLICATES * self.size
 
     def estimate_gaps(self, measure: Measure, points: np.ndarray) -> np.ndarray:
-        """Estimate the distances between nodes at points (n, d), in units of the sides of the box, (n,)."""
+        """Estimate the distances between nodes near points (n, d), relative to the sides of the box, (n,)."""
         if self.kind == "gauss-legendre":
             return np.full(len(points), 0.5 * np.pi / self.size)  # in the middle of an axis, where they are farthest
         dimension = measure.box.dimension
@@ -104,17 +103,17 @@ class Quadrature:
         return np.exp(np.minimum(log_gaps, 0.0) / dimension)
 
     def reference(self) -> Quadrature:
-        """Return the next finer rule, the reference for errors of this one."""
+        """Return the next finer rule, the reference for the error of this rule."""
         return self.references()[-1]
 
     def references(self) -> list[Quadrature]:
-        """Return the finer reference rules, the finest last."""
+        """Return finer reference rules, the finest last."""
         if self.kind == "gauss-legendre":
             return [Quadrature(self.kind, size) for size in (self.size + self.size // 3 + 1, 2 * self.size)]
         return [Quadrature(self.kind, 2 * self.size, self.seed + 1)]
 
     def finer(self, dimension: int) -> Quadrature | None:
-        """Return the next rule for a fit; None if it would be too large."""
+        """Return the next larger rule for a fit; None if it exceeds the limit."""
         last = _LAST.get(dimension, _LAST[3]) if self.kind == "gauss-legendre" else _LAST_SOBOL
         return Quadrature(self.kind, 2 * self.size, self.seed) if 2 * self.size <= last else None
 
@@ -147,7 +146,7 @@ def sobol_points(dimension: int, size: int, seed: int | list[int]) -> np.ndarray
 
 
 def initial_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> Quadrature:
-    """Return the initial rule; of default size for ``size=None``."""
+    """Return the first rule of a fit, of default size if ``size`` is None."""
     if kind not in ("auto", "gauss-legendre", "sobol"):
         raise ValueError(f"quadrature must be 'auto', 'gauss-legendre' or 'sobol', got {kind!r}")
     if kind == "auto":
@@ -166,7 +165,7 @@ def initial_quadrature(kind: str, size: int | None, dimension: int, seed: int) -
 def estimate_log_integral(
     quadrature: Quadrature, measure: Measure, log_function: Callable[[np.ndarray], np.ndarray], coarse: float
 ) -> tuple[float, float]:
-    """Return the logarithm of an integral by the finest reference rule, and its error.
+    """Estimate the logarithm of an integral by the finest reference rule, with its error.
 
     ``coarse`` is the value by ``quadrature`` itself. The error is two standard errors for Sobol, else the largest
     difference from the finest rule.
@@ -187,7 +186,7 @@ def bound_unseen_mass(
     gaps: np.ndarray,
     log_integral: float,
 ) -> float:
-    """Return the logarithm of the possible mass of peaks between nodes, minus infinity without peaks.
+    """Estimate the log mass of peaks between nodes; minus infinity without peaks.
 
     ``log_function`` is f of points of the box. ``estimate_gaps`` (n,) say how far apart nodes are at every pivot, and
     ``log_integral`` is what they make of the integral, which is the mean of h.
@@ -215,7 +214,7 @@ def bound_unseen_mass(
 def _peak_widths(
     log_values: Callable[[np.ndarray], np.ndarray], points: np.ndarray, levels: np.ndarray, reach: np.ndarray
 ) -> np.ndarray:
-    """Return the widths of peaks above levels along every axis, (n, d), each side at most ``reach``."""
+    """Compute the widths of peaks above levels along every axis, (n, d), each side at most ``reach``."""
     count, dimension = points.shape
     distances = reach[:, None] * 0.5 ** np.arange(_DISTANCES)
     widths = np.zeros((count, dimension))

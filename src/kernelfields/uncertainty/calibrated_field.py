@@ -3,7 +3,7 @@
     calibrated = calibrate(crf, X_held, y_held)               # crf is fitted, to other items
     calibrated.predict_marginals(X), calibrated.predict_entities(X), calibrated.reliability(X_test, y_test)
 
-Three things have a probability, and each gets a map of its own:
+Three kinds of probabilities have separate maps:
 
     positions    m_t(y)        that a label is right
     entities     p(span)       that an entity of the prediction is right: place, length and type
@@ -11,12 +11,12 @@ Three things have a probability, and each gets a map of its own:
 
     "temperature"   one exponent 1 / T of all marginals; of the odds of entities and labellings also a factor; fitted by
                     least log-loss, which is convex in 1 / T
-    "isotonic"      any map that rises, found by least squares; marginals are divided by their sum
+    "isotonic"      a nondecreasing map, fitted by least squares; marginals are then normalized
 
-T > 1 softens, T < 1 sharpens; the most probable label stays the same. Labels that are impossible stay so: they have no
-part in a map. Labels that do not exclude each other, those of MultiLabelCRF, have a distribution (1 - p, p) each.
-Cost: that of the answers, and some hundred passes over their probabilities. Fails: as the estimator does, ValueError
-for items of which no label is known.
+T > 1 softens, T < 1 sharpens; the most probable label does not change. Impossible labels keep the probability 0. Labels
+that do not exclude each other, as in MultiLabelCRF, have a distribution (1 - p, p) each. Cost: that of the answers, and
+some hundred passes over their probabilities. Raises the errors of the estimator, and ValueError for items without a
+known label.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ _PULL = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Exponent and log-factor of probabilities, (1,) each."""
+    """An affine map of log-probabilities or log-odds: slope and bias, (1,) each."""
 
     slopes: np.ndarray
     biases: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return scaled probabilities (.., L); zero stays zero."""
+        """Map probabilities (.., L) and normalize them; zero stays zero."""
         with np.errstate(divide="ignore"):
             logs = np.log(table)
         return softmax(self.slopes * logs + self.biases, axis=-1)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
-        """Return scaled probabilities of events (M,)."""
+        """Map probabilities of events (M,)."""
         return expit(self.slopes * _log_odds(chances) + self.biases)
 
 
@@ -95,18 +95,18 @@ class Steps:
     values: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return mapped probabilities (.., L), normalized; zero stays zero."""
+        """Map probabilities (.., L) and normalize them; zero stays zero."""
         mapped = np.where(table > 0.0, np.interp(table, self.places, self.values), 0.0)
         sums = mapped.sum(axis=-1, keepdims=True)
         return np.where(sums > 0.0, mapped / np.maximum(sums, np.finfo(np.float64).tiny), table)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
-        """Return mapped probabilities of events (M,)."""
+        """Map probabilities of events (M,)."""
         return np.interp(chances, self.places, self.values)
 
 
-class Judged:
-    """Probabilities of a field for labelled items, with the true labels.
+class HeldOutProbabilities:
+    """Probabilities of a field for held-out items, with the true labels.
 
     ``table`` (N, L) and ``true`` (N,) of positions whose label is known; events by what they are of: probabilities, and
     whether they happened, (M,) each.
@@ -127,7 +127,7 @@ class Judged:
             trues.append(labels[known])
             if len(known) < len(labels) or not batch.family.exact:
                 continue
-            events[LABELLINGS].append(_judge_labellings(batch, labels))
+            events[LABELLINGS].append(_score_best_labellings(batch, labels))
             if spans is not None and rules is not None:
                 found = spans.predicted(field, batch, rules)
                 true = spans.labelled(batch, labels, rules)
@@ -142,8 +142,8 @@ class Judged:
         }
 
 
-def _judge_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probability of the best labelling of each item, and whether it is right."""
+def _score_best_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probability of the best labelling of each item, and its correctness."""
     best, scores = answers.labellings.best()
     right = np.minimum.reduceat(best == labels, answers.family.offsets[:-1])
     return np.exp(np.minimum(scores - answers.log_partition, 0.0)), right.astype(bool)
@@ -151,7 +151,7 @@ def _judge_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class Reliability(Result):
-    """Calibration errors of probabilities before and after calibration.
+    """Calibration errors before and after calibration.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class CalibratedField(WrappedField, StoredEstimator):
     maps_: dict[str, Scaling | Steps] = attribute()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the maps to items outside the fit of the estimator.
+        """Fit the calibration maps to items outside the fit of the estimator.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         check_is_fitted(self.estimator)
         self.estimator_ = self.estimator
         refuse_items_of_fit(self.estimator_, X, "its probabilities of them say nothing of others. Hold items out")
-        judged = Judged(self.estimator_, X, y, self.scheme)
+        judged = HeldOutProbabilities(self.estimator_, X, y, self.scheme)
         self.maps_ = {POSITIONS: _fit_rows(judged.table, judged.true, self.method)}
         for name, (chances, happened) in judged.events.items():
             if len(chances):
@@ -582,7 +582,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         return replace(shown, marginals=marginals, segments=segments)
 
     def _calibrate_wrapper(self, X: Any) -> Any:
-        """Return the inner wrapper with its own field calibrated; None for a field, or before the fit.
+        """Return the inner wrapper with a calibrated field; None for a plain field, or before the fit.
 
         Tables and dicts are then read and written by the class that has them.
         """
@@ -642,7 +642,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         [('positions', 150), ('entities', 86), ('labellings', 30)]
         """
         check_is_fitted(self, "maps_")
-        judged = Judged(self.estimator_, X, y, self.scheme)
+        judged = HeldOutProbabilities(self.estimator_, X, y, self.scheme)
         before, after = (
             event_calibration_error(table.max(axis=1), table.argmax(axis=1) == judged.true)
             for table in (judged.table, self.maps_[POSITIONS].rows(judged.table))
@@ -676,7 +676,7 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @classmethod
     def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
+        """Rebuild the fitted estimator from its document; errors of any kind for an invalid one."""
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator = model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
@@ -735,7 +735,7 @@ def calibrate(
 
 
 def _map_marginals(marginals: Any, rows: Any) -> Any:
-    """Return marginals of each item, or of all in one array, with mapped rows."""
+    """Apply a map to the rows of marginals, of each item or in one array."""
     return rows(marginals) if isinstance(marginals, np.ndarray) else Ragged(rows(own) for own in marginals)
 
 
@@ -752,7 +752,7 @@ def _log_odds(chances: np.ndarray) -> np.ndarray:
 
 
 def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
-    """Return the map of marginals (N, L) with true columns ``true`` (N,)."""
+    """Fit a map to marginals (N, L) with true columns ``true`` (N,)."""
     hits = np.zeros(table.shape, dtype=bool)
     hits[np.arange(len(true)), true] = True
     possible = (table > 0.0) | hits
@@ -762,7 +762,7 @@ def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Ste
 
 
 def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scaling | Steps:
-    """Return the map of probabilities (M,) of events and their outcomes."""
+    """Fit a map to probabilities (M,) of events and their outcomes."""
     if method == "isotonic":
         return _fit_steps(chances, happened.astype(np.float64))
     odds, signs, start = _log_odds(chances), np.where(happened, 1.0, -1.0), np.array([1.0, 0.0])
@@ -779,14 +779,14 @@ def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scali
 
 
 def _fit_steps(chances: np.ndarray, happened: np.ndarray) -> Steps:
-    """Return the nondecreasing map of least squares, bounded away from 0 and 1."""
+    """Fit a nondecreasing map by least squares, bounded away from 0 and 1."""
     least = 0.5 / (len(happened) + 1.0)
     found = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip").fit(chances, happened)
     return Steps(np.asarray(found.X_thresholds_), np.asarray(found.y_thresholds_))
 
 
 def event_calibration_error(probabilities: np.ndarray, happened: np.ndarray, n_bins: int = 10) -> float:
-    """Return the mean distance between probabilities and frequencies of events, over bins of equal width."""
+    """Return the mean distance between probabilities and frequencies of events in bins of equal width."""
     cells = np.minimum((np.asarray(probabilities) * n_bins).astype(np.int64), n_bins - 1)
     excess = np.bincount(cells, np.asarray(probabilities) - np.asarray(happened, dtype=np.float64), minlength=n_bins)
     return float(np.abs(excess).sum() / max(len(cells), 1))

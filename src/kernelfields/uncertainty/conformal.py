@@ -6,11 +6,11 @@ The unit is an item, a sequence, graph, instance or input, never a position. For
     risk control  the largest lambda with  (sum_i loss_i(lambda) + 1) / (n + 1) <= alpha,  for losses within [0, 1] that
                   never fall as lambda rises: the expected loss of a new item is then at most alpha
 
-(conformal risk control: Angelopoulos, Bates, Fisch, Lei, Schuster 2024). Neither is clamped: with fewer than
-1 / alpha - 1 items the threshold is infinite, and the only set with the guarantee is everything.
+(conformal risk control: Angelopoulos, Bates, Fisch, Lei, Schuster 2024). With fewer than 1 / alpha - 1
+items the threshold is infinite, and only the set of everything has the guarantee.
 
-Scores are compared at nine decimals: roads that lead to the same score, such as batches of different sizes, differ in
-the last digits, and one at the threshold is on the same side of it by all of them.
+Scores are compared after rounding to nine decimals, because different computations of a score, such as batches of
+different sizes, differ in the last digits.
 
 Arrays: scores and increments (M,), one for each event at which the loss of an item rises. Cost: O(M log M).
 """
@@ -27,12 +27,12 @@ _DECIMALS = 9
 
 
 def round_scores(scores: np.ndarray | float) -> np.ndarray:
-    """Return scores, or thresholds, rounded for comparison."""
+    """Round scores or thresholds for comparison."""
     return np.round(scores, _DECIMALS)
 
 
 def least_items(risk: float) -> int:
-    """Return the least number of calibration items for a threshold with a risk."""
+    """Return the minimal number of calibration items for a finite threshold at a risk."""
     return max(1, math.ceil(1.0 / risk - 1.0 - _ROUNDING))
 
 
@@ -43,7 +43,7 @@ def score_quantile(scores: np.ndarray, risk: float) -> float:
 
 
 def event_threshold(scores: np.ndarray, increments: np.ndarray, n_items: int, risk: float) -> float:
-    """Return the largest threshold of controlled risk, for losses that add increments with smaller scores.
+    """Return the largest threshold of controlled risk, for losses that increase as scores decrease.
 
     Minus infinity for too few items.
     """

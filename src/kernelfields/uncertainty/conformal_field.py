@@ -10,11 +10,11 @@ With m_t(y) the marginals, p(span) the probabilities of entities and p(y | x) th
     labellings   the labellings with -log p(y | x) <= lambda          controlled: whether the true one is missed
     entities     the spans with p(span) >= lambda                     controlled: share of true entities missed
 
-each of an item, in expectation over items that are exchangeable with those of the calibration (conformal.py). Which
-scores decide is in events.py.
+for each item, in expectation over items that are exchangeable with those of the calibration (conformal.py). events.py
+computes the scores.
 
-Cost: that of the answers of the estimator for the calibration items. Fails: TypeError for what is no estimator of
-labels, ValueError where calibration data cannot be used.
+Cost: that of the answers of the estimator for the calibration items. Raises TypeError for other estimators than those
+of labels, ValueError for unsuitable calibration data.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ from kernelfields.uncertainty.events import (
     find_events,
     find_labelled_answers,
     find_true_parts,
-    get_span_reading,
+    get_span_reader,
     list_kinds,
 )
 
@@ -94,7 +94,7 @@ _LESS = 1e-8
 _QUARTERS = 4
 _ALL: Hashable = "all"
 _OF_THE_FIT = "sets would miss more than they promise. Calibrate on items that were held out, or use cv='cross'"
-#: Sets of more labellings, on average, are too many to be read; so many labels that are missed too often are named.
+#: Mean number of labellings in a set above which a warning follows; maximal number of labels in a message.
 _MANY, _NAMED = 100, 3
 
 
@@ -165,7 +165,7 @@ class SpanSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Coverage(Shown):
-    """The coverage of prediction sets, and their sizes.
+    """The coverage and sizes of prediction sets.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Coverage(Shown):
     by_length: dict[str, float]
 
     def parts(self) -> list[str | Table]:
-        """Return the figures of all items, and a table by label and length.
+        """Yield the figures of all items, and a table by label and length.
 
         Returns
         -------
@@ -428,7 +428,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
 
     def _get_fitted_estimator(self) -> Any:
-        """Return the fitted estimator, possibly the given one; None without one."""
+        """Return the fitted estimator, or the given one if it is fitted; else None."""
         if self.__sklearn_is_fitted__():
             return self.estimator_
         try:
@@ -473,11 +473,11 @@ class ConformalField(WrappedField, StoredEstimator):
             )
         elif self.target == POSITIONS and not by_kind and not self.allow_empty:
             levels = np.array([self.thresholds_[cell] for cell in cells.tolist()])
-            self._warn_if_uneven(events, levels[events.items], names)
+            self._warn_of_uneven_coverage(events, levels[events.items], names)
         return self
 
-    def _warn_if_uneven(self, events: Events, levels: np.ndarray, names: list) -> None:
-        """Warn if single labels reach the level, but the sets miss it for some labels."""
+    def _warn_of_uneven_coverage(self, events: Events, levels: np.ndarray, names: list) -> None:
+        """Warn if sets miss the level for some labels although it is reachable for them."""
         assert events.likeliest is not None
         accuracy = np.bincount(events.items, events.likeliest * events.increments()).mean()
         if accuracy < self.confidence_level:
@@ -496,12 +496,12 @@ class ConformalField(WrappedField, StoredEstimator):
             )
 
     def _item_groups(self, lengths: np.ndarray) -> np.ndarray:
-        """Return the group of each item, (n,)."""
+        """Return the calibration group of each item, (n,)."""
         if self.groups == "length":
             return np.searchsorted(self._quarters, lengths, side="left").astype(object)
         return np.full(len(lengths), _ALL, dtype=object)
 
-    def _levels(self, lengths: np.ndarray) -> np.ndarray:
+    def _item_thresholds(self, lengths: np.ndarray) -> np.ndarray:
         """Return the threshold of each item, (n,); infinite for groups without calibration items."""
         cells = self._item_groups(lengths).tolist()
         new = sorted({str(cell) for cell in cells if cell not in self.thresholds_})
@@ -510,16 +510,16 @@ class ConformalField(WrappedField, StoredEstimator):
                 f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, everything",
                 UserWarning,
             )
-        return round_scores(np.array([self.thresholds_.get(cell, self._safe_level) for cell in cells]))
+        return round_scores(np.array([self.thresholds_.get(cell, self._trivial_threshold) for cell in cells]))
 
     @property
-    def _safe_level(self) -> float:
-        """The threshold of sets with everything."""
+    def _trivial_threshold(self) -> float:
+        """The threshold at which sets contain everything."""
         return math.inf if self.target == LABELLINGS else -math.inf
 
-    def _kind_levels(self, names: list) -> np.ndarray:
-        """Return the threshold of each label, or type of entities, rounded for comparison."""
-        return round_scores(np.array([self.thresholds_.get(name, self._safe_level) for name in names]))
+    def _kind_thresholds(self, names: list) -> np.ndarray:
+        """Return the rounded threshold of each label or entity type."""
+        return round_scores(np.array([self.thresholds_.get(name, self._trivial_threshold) for name in names]))
 
     # ---- answers
 
@@ -591,9 +591,9 @@ class ConformalField(WrappedField, StoredEstimator):
         marginals, lengths = round_scores(answers.marginals), np.diff(answers.family.offsets)
         names = [plain_label(label) for label in get_answer_format(field).labels(field)]
         if self.groups == "label":
-            mask = marginals >= self._kind_levels(names)
+            mask = marginals >= self._kind_thresholds(names)
         else:
-            mask = marginals >= np.repeat(self._levels(lengths), lengths)[:, None]
+            mask = marginals >= np.repeat(self._item_thresholds(lengths), lengths)[:, None]
         if not self.allow_empty and len(mask):
             mask |= marginals == marginals.max(axis=1, keepdims=True)
         order = np.argsort(-marginals, axis=1, kind="stable")
@@ -607,7 +607,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     def _labelling_sets(self, field: LabelField, answers: Answers) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
-        levels = self._levels(np.diff(answers.family.offsets)).tolist()
+        levels = self._item_thresholds(np.diff(answers.family.offsets)).tolist()
         form, names = get_answer_format(field), get_answer_format(field).labels(field)
         count, more = 1, True
         while more:
@@ -633,12 +633,12 @@ class ConformalField(WrappedField, StoredEstimator):
     def _span_sets(self, field: LabelField, answers: Answers) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.requested.lengths]
-        rules, types = get_span_reading(field).rules(field.classes_, self.scheme)
+        rules, types = get_span_reader(field).rules(field.classes_, self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
-            limits = np.tile(self._kind_levels(types), (len(offsets) - 1, 1))
+            limits = np.tile(self._kind_thresholds(types), (len(offsets) - 1, 1))
         else:
-            limits = np.tile(self._levels(np.diff(offsets))[:, None], (1, len(types)))
+            limits = np.tile(self._item_thresholds(np.diff(offsets))[:, None], (1, len(types)))
         found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0)) - _LESS))
         items = np.searchsorted(offsets, found.starts, side="right") - 1
         kept = round_scores(found.probabilities) >= limits[items, found.types]
@@ -739,7 +739,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     @classmethod
     def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
+        """Rebuild the fitted estimator from its document; errors of any kind for an invalid one."""
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
@@ -755,7 +755,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
 
 def _find_answer_format(model: object) -> AnswerFormat:
-    """Return the form of the answers of an estimator, fitted or not; TypeError for what reads no arrays."""
+    """Return the answer format of an estimator, fitted or not; TypeError for estimators on tables."""
     inside: Any = model
     while not isinstance(inside, FieldEstimator | SequenceClassifier):
         if isinstance(inside, FrameCRF) or not isinstance(inside, BaseEstimator):
@@ -770,7 +770,7 @@ def _find_answer_format(model: object) -> AnswerFormat:
 
 
 def _list_members(own: Any, target: str) -> tuple[set[Hashable], bool]:
-    """Return the members of an item's set, as :func:`find_true_parts` does, and whether it contains everything."""
+    """Return the members of a prediction set, as :func:`find_true_parts` does, and whether it contains everything."""
     if target == POSITIONS:
         by_position = [own] if isinstance(own, tuple) else own
         return {(place, label) for place, labels in enumerate(by_position) for label in labels}, False

@@ -4,7 +4,7 @@
     labellings   -log p(y | x) of the true labelling
     entities     the probability of each true entity
 
-Cost: that of the answers. Fails: ValueError where labels are needed that are not known, or inference is approximate.
+Cost: that of the answers. Raises ValueError if required labels are unknown, or inference is approximate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Unseen: TypeAlias = dict[int, Any]
 
 
 class Events(NamedTuple):
-    """Scores of events, their items and labels (or types of entities), (M,); lengths of n items, (n,).
+    """Scores (M,) of events with their items and labels (or entity types); lengths of n items, (n,).
 
     ``likeliest`` (M,): of positions, whether the true label is the most probable one; else None.
     """
@@ -50,7 +50,7 @@ class Events(NamedTuple):
     likeliest: np.ndarray | None = None
 
     def increments(self, by_kind: bool = False) -> np.ndarray:
-        """Return the increase of an item's loss, or of its kind's, at each event: equal shares."""
+        """Return the increase of the loss of an item, or of its kind, at each event."""
         cells = self.items * (int(self.kinds.max(initial=0)) + 1) + self.kinds if by_kind else self.items
         _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
         return 1.0 / counts[place]
@@ -105,12 +105,12 @@ def find_labelled_answers(
 def list_kinds(field: LabelField, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target == ENTITIES:
-        return get_span_reading(field).rules(field.classes_, scheme)[1]
+        return get_span_reader(field).rules(field.classes_, scheme)[1]
     return [plain_label(label) for label in get_answer_format(field).labels(field)]
 
 
-def get_span_reading(field: LabelField) -> SpanReading:
-    """Return the reading of spans from the labels of a field; TypeError unless it labels sequences."""
+def get_span_reader(field: LabelField) -> SpanReading:
+    """Return a reader of spans from the labels of a field; TypeError unless it labels sequences."""
     spans = get_answer_format(field).spans
     if spans is None:
         raise TypeError(f"target={ENTITIES!r} is for sequences, and {type(field).__name__} labels none")
@@ -136,7 +136,7 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) 
 def compute_events(
     field: LabelField, answers: Answers, target: str, scheme: str | None, unseen: Unseen | None = None
 ) -> Events | None:
-    """Return the events of a batch of labelled items; None without positions.
+    """Compute the events of a batch of labelled items; None without positions.
 
     No set holds what is ``unseen``: its score is minus infinity, of labellings infinity, its kind beyond all others.
     """
@@ -188,14 +188,14 @@ def find_true_parts(
 
 
 def _check_labels(answers: Answers, target: str) -> np.ndarray:
-    """Return the labels (N,); ValueError unless all are known."""
+    """Return labels (N,); ValueError for unknown labels."""
     given = answers.data.given
     given.check_complete(f"target={target!r} needs all labels of the calibration items, and some are not known")
     return given.numbers
 
 
 def find_known_positions(answers: Answers) -> np.ndarray:
-    """Return the positions with known labels."""
+    """Return the positions with a known label."""
     return np.flatnonzero(answers.data.given.certain())
 
 
@@ -222,7 +222,7 @@ def _find_true_spans(
     field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen
 ) -> tuple[np.ndarray, np.ndarray, list]:
     """Return starts, stops and type names of the true spans, including types unknown to the field."""
-    spans, strange = get_span_reading(field), sorted(set(unseen.values()))
+    spans, strange = get_span_reader(field), sorted(set(unseen.values()))
     rules, types = spans.rules(field.classes_, scheme, strange)
     labels = _check_labels(answers, ENTITIES).copy()
     for row, label in unseen.items():
@@ -232,7 +232,7 @@ def _find_true_spans(
 
 
 def _span_events(field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
-    offsets, (rules, names) = answers.family.offsets, get_span_reading(field).rules(field.classes_, scheme)
+    offsets, (rules, names) = answers.family.offsets, get_span_reader(field).rules(field.classes_, scheme)
     starts, stops, true_types = _find_true_spans(field, answers, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1
