@@ -4,8 +4,8 @@
     save(model, "names.safetensors")
     load("names.safetensors").predict(words)
 
-Every estimator that a file may hold is imported here. Fails: TypeError naming the step that a file of data cannot
-hold; ModelFileError naming the file.
+Every estimator that model files support is imported here. Raises TypeError with an unsupported step; ModelFileError
+with the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ assert set(kinds_by_name([AnnotatedCRF, ChainCRF, CalibratedField, ConformalFiel
 
 
 def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> None:
-    """Write a fitted estimator, or a pipeline of transformers and one, to a file of data, atomically.
+    """Write a fitted estimator, or a pipeline that ends with one, to a model file, atomically.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> No
 
 
 def load(path: PathLike, *, callables: Functions | None = None) -> Any:
-    """Return the model of a file, of any kind.
+    """Read a model file of any kind.
 
     Models of words are returned as a Pipeline that takes words: pipelines, and models of ``kernelfields train``.
 

@@ -1,6 +1,6 @@
 """Typer application: the command and its subcommands.
 
-Help is shown at once: modules that a command needs are imported when it runs.
+Commands import their modules when they run, so that help is fast.
 """
 
 from __future__ import annotations

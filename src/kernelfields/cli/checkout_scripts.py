@@ -1,6 +1,6 @@
 """Experiments of a checkout: ``kernelfields reproduce`` runs them by name.
 
-They are not part of an installed package: they come with the source, beside ``src``.
+They are in the folder ``experiments`` beside ``src``, not in the installed package.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reproduce(context: typer.Context, name: _Name = None) -> None:
 
 
 def _run(name: str | None, arguments: list[str]) -> int:
-    """Run the script of an experiment in a process of its own."""
+    """Run the script of an experiment in a separate process."""
     folder = find_experiments()
     if folder is None:
         raise ValueError(
@@ -67,7 +67,7 @@ def _run(name: str | None, arguments: list[str]) -> int:
 
 
 def find_experiments() -> Path | None:
-    """Return the folder of experiments in the checkout of the package or in the working directory, or None."""
+    """Find the folder of experiments in the checkout of the package or in the working directory, else None."""
     roots = (Path(kernelfields.__file__).parents[2], Path.cwd())
     folders = [root / "experiments" for root in roots if (root / "src" / "kernelfields").is_dir()]
     return next((folder for folder in folders if folder.is_dir()), None)

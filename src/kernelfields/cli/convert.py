@@ -111,7 +111,7 @@ def _convert_model(console: Console, file: str, output: str) -> None:
 
 
 def _join_names(names: Iterable[str]) -> str:
-    """Join names by commas and "or"."""
+    """Join names with commas and "or"."""
     *first, last = names
     return f"{', '.join(first)} or {last}"
 
@@ -119,7 +119,7 @@ def _join_names(names: Iterable[str]) -> str:
 def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
-    """Convert annotated texts or time lines to another format, after a list of the content that is lost."""
+    """Convert annotated texts or time lines to another format, and list unsupported content."""
     if kinds[0] not in library.ANNOTATION_FORMATS:
         formats = _join_names(library.ANNOTATION_FORMATS)
         if kinds[0] == "auto":

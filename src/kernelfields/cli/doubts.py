@@ -1,10 +1,10 @@
 """Warnings about a file of labelled sequences before a fit, one line each.
 
-    header        the first row holds names of columns: an error if all of its cells do, as "word" and "label"
-    sequences     there is one alone, as long as a file whose empty lines were lost
-    labels        there are as many as words, and as many of them seen once: another column holds the labels
+    header        the first row looks like column names; an error if all of its cells do, as "word" and "label"
+    sequences     a single long sequence, as in a file whose empty lines were lost
+    labels        nearly as many labels as words, most of them once: they are probably in another column
 
-Cost: one pass over the labels. Fails: SequenceFileError for a header.
+Cost: one pass over the labels. Raises SequenceFileError for a header.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NAMES = {
 }
 
 
-def find_doubts(file: SequenceFile, name: str) -> Iterator[str]:
-    """Yield warnings about a file, with its name ``name`` in messages."""
+def find_warnings(file: SequenceFile, name: str) -> Iterator[str]:
+    """Yield warnings about the labels of a file, called ``name`` in messages."""
     y = file.y or []
     labels = Counter(label for own in y for label in own if label is not None and not isinstance(label, set))
     if isinstance(file, ColumnFile):
         yield from _check_header(file, name, labels)
-    yield from find_length_doubts(file, name)
+    yield from find_length_warnings(file, name)
     if len(labels) > _MANY and sum(count == 1 for count in labels.values()) >= _SEEN_ONCE * len(labels):
         yield (
             f"{name} has {len(labels):,} labels for {labels.total():,} positions, most of them rare, as words are"
@@ -38,8 +38,8 @@ def find_doubts(file: SequenceFile, name: str) -> Iterator[str]:
         )
 
 
-def find_length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
-    """Yield a warning if the file is one long sequence, which suggests that its empty lines are lost."""
+def find_length_warnings(file: SequenceFile, name: str) -> Iterator[str]:
+    """Yield a warning if the file is a single long sequence, as after the loss of empty lines."""
     if file.format in ("columns", "crfsuite") and len(file.X) == 1 and (length := len(file.X[0])) > _LONG:
         yield (
             f"{name} has no empty line between sequences, and is one sequence of {length:,} positions: put an empty "
@@ -48,7 +48,7 @@ def find_length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
 
 
 def _check_header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
-    """Raise if the first row holds names of columns only; yield a warning if its label looks like a name."""
+    """Raise if the first row consists of column names; yield a warning if only its label looks like one."""
     first, label = file.sequences[0].rows[0], (file.y or [[None]])[0][0]
     if not isinstance(label, str) or labels[label] > 1:
         return
@@ -63,7 +63,7 @@ def _check_header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]
 
 
 def _suggest_column(file: SequenceFile, n_labels: int) -> str:
-    """Return advice on another column that may hold the labels."""
+    """Suggest another column that may contain the labels."""
     if not isinstance(file, ColumnFile):
         return ": is another column, or array, that of the labels?"
     columns = [set(cells) for cells in zip(*(row for one in file.sequences for row in one.rows), strict=True)]

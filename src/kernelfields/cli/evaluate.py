@@ -1,6 +1,6 @@
 """Evaluation, ``kernelfields evaluate``: agreement of a model with the true labels.
 
-The report is one HTML page of a model and, if there is one, of its evaluation; ``train`` writes it as well.
+The report is one HTML page on a model and its evaluation; ``train`` writes it, too.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def evaluate(
             first = trained.crf.predict(read.X, decode)
         other = cli.load_model(against, n_jobs)
         with _name_model(against):
-            reread = _reread_file(other, trained, file, read, marks)
+            reread = _read_with_options(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decode)
         comparison = replace(library.compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
@@ -116,10 +116,10 @@ def _name_model(model: str) -> Iterator[None]:
         raise ValueError(f"the model {model} does not fit: {error}") from error
 
 
-def _reread_file(
+def _read_with_options(
     other: cli.TrainedModel, trained: cli.TrainedModel, path: str, read: library.SequenceFile, marks: Parameters
 ) -> library.SequenceFile:
-    """Return the file, read with the options of another model."""
+    """Read the file again with the options of another model."""
     if library.describe_reading(other.reading) == library.describe_reading(trained.reading):
         return read
     if path == "-":

@@ -41,10 +41,10 @@ _GONE = {
 
 
 class HelpfulCommand(TyperCommand):
-    """A command that lists options by panels in its help, and explains options of earlier versions."""
+    """A command with option panels in its help, and with messages about removed options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; the error for a removed option names its replacement."""
+        """Parse the arguments; the error for a removed option suggests its replacement."""
         gone = _GONE.get(str(self.name), {})
         for word in args[: args.index("--")] if "--" in args else args:
             if (option := word.split("=")[0]) in gone:
@@ -52,7 +52,7 @@ class HelpfulCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the options of each panel, and the options without a panel."""
+        """Write the arguments, the options of each panel, and the other options."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter in sorted(self.get_params(ctx), key=lambda each: not getattr(each, "rich_help_panel", None)):
             is_argument = isinstance(parameter, TyperArgument)
@@ -67,13 +67,13 @@ class HelpfulCommand(TyperCommand):
 
 
 def _write_names(option: Any) -> str:
-    """Return the names of an option, the short name first, and the metavariable of its value."""
+    """Format the names of an option, the short one first, with the metavariable of its value."""
     names = " / ".join([", ".join(sorted(option.opts, key=len)), *option.secondary_opts])
     return names if option.is_flag else f"{names} {option.metavar or 'TEXT'}"
 
 
 def _write_text(parameter: Any) -> str:
-    """Return the help text of a parameter with its default."""
+    """Format the help text of a parameter with its default."""
     shown = getattr(parameter, "show_default", False)
     default = shown if isinstance(shown, str) else parameter.default if shown is True else None
     # What is not given is often None, and a switch is off.

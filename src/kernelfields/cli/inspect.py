@@ -1,7 +1,7 @@
 """Inspection and certificates of models, ``kernelfields inspect`` and ``kernelfields certify``.
 
-Shows what a model has learnt, why it labels a sequence as it does, and how far it can be from the best model,
-checked anew on its training file. A model may come from anyone, so that no file is opened because a model names it.
+``inspect`` shows the weights of a model and explanations of its labels; ``certify`` bounds its distance from the best
+model on the training file. A model may come from anyone, so no file is opened whose name is read from a model.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def inspect(
 
 
 def _summarize(model: library.ModelSummary, weights: library.WeightsTable) -> str:
-    """Return a summary in 24 lines: the fit, the largest weights of each label, transitions."""
+    """Summarize a model in at most 24 lines: the fit, the largest weights of each label, transitions."""
     import numpy as np
 
     lines = [model.heading, f"fit: {model.fit_words}", *model.sentences[:1], *model.choices[:1]]
@@ -108,7 +108,7 @@ def _summarize(model: library.ModelSummary, weights: library.WeightsTable) -> st
 
 
 def _fold(text: str) -> str:
-    """Return a text in at most two lines of a screen."""
+    """Wrap a text to at most two lines of the screen."""
     return textwrap.fill(text, _WIDTH, subsequent_indent="    ", max_lines=2, placeholder=" ...")
 
 
@@ -162,7 +162,7 @@ def certify(
 
 
 def _describe(certificate: library.Certificate) -> dict[str, object]:
-    """Return a certificate as plain values."""
+    """Convert a certificate to plain values."""
     return {
         "scope": certificate.scope,
         "value": certificate.value,

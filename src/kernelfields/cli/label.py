@@ -1,4 +1,4 @@
-"""Label, correct and refit in the browser, ``kernelfields label``; ``kernelfields agreement`` of those who did."""
+"""Labelling in the browser, ``kernelfields label``, and the agreement of annotators, ``kernelfields agreement``."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def agreement(
 def _read_sides(
     decided: Any, file: str, against: str, file_format: str, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the file of decisions, and the labels of two files by their names; ValueError if their texts differ."""
+    """Return the reference file, and the labels of two files by name; ValueError if their texts differ."""
     opened = [library.open_file(path, file_format, **options) for path in (file, against)]
     decided, one, other = library.align_words([decided, *opened])
     if one.words != other.words or len(one.X) != len(other.X):
@@ -195,7 +195,7 @@ def _read_sides(
 
 
 def _annotator_path(path: str, name: str) -> str:
-    """Return the path of an annotator's file: notes.conll becomes notes.anna.conll, a text a column file."""
+    """Return the path for an annotator: notes.anna.conll for notes.conll, a column file for a text."""
     if not name or not name.isprintable() or set(name) & set("/\\"):
         raise ValueError(f"the name of an annotator becomes part of the name of a file, got {name!r:.40}")
     place = Path(path)

@@ -1,4 +1,4 @@
-"""Labels that may be wrong, ``kernelfields check``, and what to label next, ``kernelfields rank``."""
+"""Suspicious labels, ``kernelfields check``, and sequences to label next, ``kernelfields rank``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check(
         trained = cli.load_model(model, n_jobs)
         settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, **marks)
     console.info(count_line(library.input_name(file), read.y or [], read.part))
-    for doubt in cli.doubts.find_doubts(read, library.input_name(file)):
+    for doubt in cli.doubts.find_warnings(read, library.input_name(file)):
         console.warn(doubt)
     if by_model:
         estimator: Any = trained.crf

@@ -1,6 +1,6 @@
 """Partial labels in the files of commands: options, and the line that counts them.
 
-formats/label_marks.py decides what stands for an unknown label.
+The marks of unknown labels are those of formats/label_marks.py.
 
     train.conll: 20 sequences, 100 words, 3 labels (DET, NOUN, VERB), 33 words not labelled
 """
@@ -31,7 +31,7 @@ LabelSets = Annotated[
 
 
 def collect_labels(y: Iterable[Iterable]) -> set:
-    """Return all labels in entries, single labels and members of sets."""
+    """Return the set of labels, including the members of label sets."""
     entries = [entry for labels in y for entry in labels]
     return {label for entry in entries if entry is not None for label in (entry if isinstance(entry, set) else [entry])}
 
@@ -42,13 +42,13 @@ def count_unknown(y: Iterable[Iterable]) -> int:
 
 
 def join_labels(labels: Iterable) -> str:
-    """Return labels as a list for messages, shortened if there are many."""
+    """Format labels as a list for messages, shortened if there are many."""
     known = list(map(str, labels))
     return ", ".join([*known[:_LABELS_SHOWN], *(["..."] if len(known) > _LABELS_SHOWN else [])])
 
 
 def count_line(name: str, y: Sequence[Sequence], part: str = "position") -> str:
-    """Return the first line about a file: its size, its labels, and the number of unlabelled positions.
+    """Describe a file in one line: its size, its labels, and the number of unlabelled positions.
 
     ``part`` is what a position is called.
     """

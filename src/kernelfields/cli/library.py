@@ -1,4 +1,4 @@
-"""Names of the package for commands: each loads its module on first use, so that help is fast."""
+"""Names of the package for commands: each imports its module on first use, so that help is fast."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -1,14 +1,14 @@
 """Messages and exit codes: results on standard output, all else on standard error.
 
-    0    done
-    1    done, but not as required: a fit that stopped short of its tolerance, a certificate above the limit
-    2    not done: a wrong option, a file that cannot be read or written, data that do not fit
+    0    success
+    1    a result below the requirements: a fit above its tolerance, a certificate above the limit
+    2    failure: an invalid option, an unreadable or unwritable file, unsuitable data
     130  interrupted by Ctrl-C
 
 ``command`` makes a command of a function: it adds the options that all commands share, and turns errors into one
-message without a traceback; ``--verbose`` shows the traceback as well. Only errors that the library and the system
-raise about what a user passed are shown so; any other is a fault of the program. ``CommandGroup`` does the same for
-help and for what else is written outside of commands.
+message without a traceback; ``--verbose`` shows the traceback as well. Only errors about user input that
+the library or the system raises are treated this way; any other error is a bug. ``CommandGroup`` does the same for help
+and other output outside of commands.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ExitCode(IntEnum):
 
 
 class Console:
-    """Messages of a command by level: quiet has warnings and errors only, verbose everything."""
+    """Output of a command by level: "quiet" has warnings and errors only, "verbose" everything."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False):
         if quiet and verbose:
@@ -72,12 +72,12 @@ class Console:
         return 0 if self.quiet else 1 + self.verbose
 
     def info(self, text: str) -> None:
-        """Write a message, unless quiet."""
+        """Write a message, unless the level is quiet."""
         if not self.quiet:
             typer.echo(text, err=True)
 
     def detail(self, text: str) -> None:
-        """Write a message for ``--verbose`` alone."""
+        """Write a message if the level is verbose."""
         if self.verbose:
             typer.echo(text, err=True)
 
@@ -86,17 +86,17 @@ class Console:
         typer.echo(f"warning: {text}", err=True)
 
     def result(self, text: str, document: object) -> None:
-        """Write the result to standard output: text for people, or one JSON document for machines."""
+        """Write the result to standard output: text, or one JSON document."""
         with library.standard_output():
             typer.echo(json_text(document) if self.as_json else text)
 
     @contextmanager
     def show_warnings(self) -> Iterator[None]:
-        """Turn warnings of the library into messages, without repetitions."""
+        """Return a context in which warnings of the library become messages, without repetitions."""
         shown: set[str] = set()
 
         def show(message: Warning | str, *about: object, **more: object) -> None:
-            """Write a warning unless an equal one has been written."""
+            """Write a warning unless an equal one was written before."""
             text = " ".join(str(message).split())
             if text not in shown:
                 shown.add(text)
@@ -111,7 +111,7 @@ class Console:
 
 
 def json_text(document: object) -> str:
-    """Return a document as one line of strict JSON: numbers of NumPy become numbers, infinity and NaN null."""
+    """Format a document as one line of strict JSON; infinity and NaN become null."""
     return json.dumps(library.json_value(document), ensure_ascii=False, allow_nan=False)
 
 
@@ -122,7 +122,7 @@ def command(
     reads: Sequence[str] = (),
     writes: Sequence[str] = (),
 ) -> Callable[[Command], Command]:
-    """Make a command from ``function(console, ...)``: --json, --quiet and --verbose set up its console.
+    """Make a command from ``function(console, ...)``, with the options --json, --quiet and --verbose.
 
     Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``. ``reads`` and
     ``writes`` name those that are files: none that is written may be one that is read, or another that is written.
@@ -134,7 +134,7 @@ def command(
     ]
 
     def decorate(function: Command) -> Command:
-        """Return the command for a function."""
+        """Return the command of a function."""
         _, *parameters = signature(function, eval_str=True).parameters.values()
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
         shown = {each.name: _find_displayed_name(each) for each in [*named, *options]}
@@ -158,7 +158,7 @@ def command(
 
 
 def _find_displayed_name(parameter: Parameter) -> str:
-    """Return the name of a parameter in messages: the long name of an option, or the metavariable of an argument."""
+    """Return the name of a parameter in messages: the long option, or the metavariable of an argument."""
     about = next((each for each in get_args(parameter.annotation)[1:] if hasattr(each, "param_decls")), None)
     if about is None:
         return parameter.name
@@ -169,11 +169,11 @@ def _find_displayed_name(parameter: Parameter) -> str:
 
 
 def explain_errors(function: Command) -> Command:
-    """Turn expected errors of a command into one message and an exit code."""
+    """Return a function that turns expected errors of a command into a message and an exit code."""
 
     @functools.wraps(function)
     def run_command(*arguments: object, **options: object) -> None:
-        """Call the command; exit with a code and a message after an expected error."""
+        """Call the command; after an expected error, exit with a message and a code."""
         try:
             function(*arguments, **options)
         except BrokenPipeError:
@@ -191,23 +191,23 @@ def explain_errors(function: Command) -> Command:
 
 
 class CommandGroup(TyperGroup):
-    """All commands; text that standard output cannot encode gives an error of one line and an exit code."""
+    """The group of all commands; if standard output cannot encode a text, it exits with a message."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands with the whole first line of their help."""
+        """List the commands with the complete first line of their help."""
         commands = [command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name)) is not None]
         shown = [(str(each.name), (each.help or "").split("\n\n")[0]) for each in commands if not each.hidden]
         with formatter.section("Commands"):
             formatter.write_dl(shown)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the named command."""
+        """Return the command with the name in the arguments."""
         if args and args[0] == "bench":
             ctx.fail("there is no command bench any more: use python -m benchmarks.NAME in a checkout")
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **options: Any) -> object:
-        """Run the named command."""
+        """Run the command in the arguments."""
         # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
         # place come streams whose errors report that they cannot be read from or written to.
         if sys.stdin is None:
@@ -220,7 +220,7 @@ class CommandGroup(TyperGroup):
             finally:
                 sys.stdout.flush()  # here, because an error at the end of Python has an exit code of its own
         except OSError as error:
-            _abandon(sys.stdout)
+            _discard_buffer(sys.stdout)
             if error.errno == errno.EPIPE:  # the reader of the output has closed it
                 sys.exit(ExitCode.SHORT)
             before = error.__context__
@@ -228,12 +228,12 @@ class CommandGroup(TyperGroup):
                 try:
                     typer.echo(f"error: standard output: cannot write: {error.strerror}", err=True)
                 except OSError:  # messages cannot be written either, and the exit code alone is left
-                    _abandon(sys.stderr)
+                    _discard_buffer(sys.stderr)
             sys.exit(ExitCode.WRONG)
 
 
-def _abandon(stream: TextIO) -> None:
-    """Discard the rest of a stream's buffer; Python would write it again at exit and fail."""
+def _discard_buffer(stream: TextIO) -> None:
+    """Discard the buffer of a stream, which Python would fail to write at exit."""
     with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
         target = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -242,7 +242,7 @@ def _abandon(stream: TextIO) -> None:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the text of an error: the file first, then the problem."""
+    """Return the message of an error, with the file first."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     text = " ".join(str(error).split())

@@ -1,19 +1,19 @@
 """Models of the command: reading options of their files, the estimator of given settings, model files.
 
-Files are read by ``formats.read_sequences``. The options that it was called with for the training file are kept with
-the model and read every other file. Column files without a template get the features of ``TextFeatures``.
+Files are read by ``formats.read_sequences``. The options for the training file are stored with the model, and used for
+every other file. Column files without a template get the features of ``TextFeatures``.
 
 Kernels are a name or a sum of names. Their parameters are numbers, each for every kernel of the sum that has it:
 
     --kernel rbf --gamma 0.1              RBF(gamma=0.1)
     --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
 
-A model file holds a ChainCRF or a SegmentCRF with notes on how its files are read and what it was trained by. The
-notes are one more entry of the model's document, so ``load`` of the class reads these files as well. A model of words,
+A model file contains a ChainCRF or a SegmentCRF, with notes: reading options and settings of the run. The notes are an
+additional entry of the model's document, so ``load`` of the class reads these files as well. A model of words,
 or a pipeline of ``TextFeatures`` and a model, saved in Python, reads column files by the template of its features.
 
-Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
-for files of sequences, ModelFileError naming the model file, OSError.
+Raises ValueError for unknown labels and for settings that contradict the format or the kernel, SequenceFileError for
+files of sequences, ModelFileError with the model file, OSError.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SEPARATORS = {"tab": "\t", "space": " "}
 
 
 def read_training_file(settings: RunSettings, option: str = "--format") -> SequenceFile:
-    """Read the training file by the options of the settings; ``option`` is the option of the format."""
+    """Read the training file with the options in the settings; ``option`` is the name of the format option."""
     path = str(settings.train)
     file_format = guess_format(path, option) if settings.format == "auto" else settings.format
     file = read_sequences(
@@ -82,7 +82,7 @@ def read_training_file(settings: RunSettings, option: str = "--format") -> Seque
 
 
 def reading_options(settings: RunSettings, file_format: str, option: str = "--format") -> Parameters:
-    """Return the settings as options of ``read_sequences``; ``option`` is the option of the format."""
+    """Return the options of ``read_sequences`` in the settings; ``option`` is the name of the format option."""
     if file_format not in _USED:
         raise ValueError(f"{option} must be auto or one of {', '.join(_USED)}, got {file_format!r}")
     for name, value in settings.part("reading").items():
@@ -109,7 +109,7 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
 
 
 def _read_template(path: str) -> Template:
-    """Return the template of the settings."""
+    """Return the template named in the settings."""
     template = Template.read(path)
     if template.observed_bigrams:
         line = template.observed_bigrams[0]
@@ -121,7 +121,7 @@ def _read_template(path: str) -> Template:
 
 
 def get_template(reading: Reading) -> Template | None:
-    """Return the template of column files among reading options; None for other formats."""
+    """Return the template among the reading options of a column file; None for other formats."""
     template = reading.get("template")
     return template if isinstance(template, Template) else None
 
@@ -133,12 +133,12 @@ def has_transitions(reading: Reading) -> bool:
 
 
 def is_dense(X: Sequence) -> bool:
-    """Whether sequences are arrays of numbers."""
+    """Whether the inputs are arrays of numbers."""
     return isinstance(X[0], np.ndarray)
 
 
 def _parse_column(text: str, option: str) -> int:
-    """Return the number of a column from its text."""
+    """Parse the number of a column."""
     try:
         return int(text)
     except ValueError:
@@ -146,7 +146,7 @@ def _parse_column(text: str, option: str) -> int:
 
 
 def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) -> None:
-    """Raise for a label that training did not have, with its place and ``advice``."""
+    """Raise for a label unknown to the model, with its place and ``advice``."""
     known = list(classes)
     seen = set(known)
     for index, labels in enumerate(file.y or []):
@@ -160,12 +160,12 @@ def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) 
 
 
 def token_arguments(crf: Field, words: list[str] | None) -> Parameters:
-    """Return the words of a sequence as arguments of ``show`` and ``explain``; empty for segments."""
+    """Return the words of a sequence as keyword arguments of ``show`` and ``explain``; empty for segments."""
     return {"tokens": words} if isinstance(crf, library.ChainCRF) else {}
 
 
 def build_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
-    """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
+    """Return the kernel with a name; ``parameters`` equal to None have their defaults."""
     kernel = library.resolve_kernel(text)
     parts = kernel.summands
     for name, value in parameters.items():
@@ -191,7 +191,7 @@ def describe_kernel(kernel: library.Kernel) -> Parameters:
 
 
 def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field:
-    """Return the estimator of the settings, a field without edges if ``transitions`` is False."""
+    """Return the estimator defined by the settings; without edges if ``transitions`` is False."""
     nodes, edges, fit = _node_parameters(settings), _edge_parameters(settings), fit_parameters(settings)
     if settings.segments:
         del nodes["support"], nodes["l1"]
@@ -206,7 +206,7 @@ def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field
 
 
 def _segment_parameters(settings: RunSettings, transitions: bool) -> Parameters:
-    """Return the parameters of segments; ValueError if settings contradict each other."""
+    """Return the parameters of segments; ValueError for contradictory settings."""
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
     # Labels within a segment are equal, so that what may not follow itself cannot be forbidden there.
@@ -223,7 +223,7 @@ def _segment_parameters(settings: RunSettings, transitions: bool) -> Parameters:
 
 
 def _node_parameters(settings: RunSettings) -> Parameters:
-    """Return the parameters of the function of the inputs."""
+    """Return the parameters of the clique set of single labels."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
     nodes = {name: "auto" if value is None else value for name, value in settings.part("nodes").items()}
     if least := nodes.pop("min_freq"):
@@ -239,7 +239,7 @@ def _node_parameters(settings: RunSettings) -> Parameters:
 
 
 def _edge_parameters(settings: RunSettings) -> library.EdgeCliques | None:
-    """Return the transitions; None for the default transitions."""
+    """Return the clique set of transitions; None for the default."""
     kernel, variance = settings.edge_kernel, settings.edge_prior_variance
     if kernel is None and variance is None:
         return None
@@ -249,7 +249,7 @@ def _edge_parameters(settings: RunSettings) -> library.EdgeCliques | None:
 
 
 def fit_parameters(settings: RunSettings) -> Parameters:
-    """Return the parameters of the estimator except the parameters of its clique sets."""
+    """Return the parameters of the estimator except those of its clique sets."""
     parameters = settings.part("estimator")
     if settings.strict_labels:
         if settings.constraints is None:
@@ -261,7 +261,7 @@ def fit_parameters(settings: RunSettings) -> Parameters:
 
 
 def build_dictionary(settings: RunSettings) -> library.LabelDictionary | None:
-    """Return the dictionary of labels of the settings, or None without one."""
+    """Return the label dictionary defined by the settings, or None."""
     feature, count = settings.allowed_by, settings.allowed_min_count
     if feature is None:
         if count is not None:
@@ -280,13 +280,13 @@ def check_engine(settings: RunSettings) -> None:
 
 
 def _to_tuple(value: object) -> object:
-    """Return lists as tuples."""
+    """Convert lists to tuples, recursively."""
     return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass
 class TrainedModel:
-    """A fitted estimator, the reading options of its files, and the settings of its run with checksums."""
+    """A fitted estimator with the reading options and settings of its training run."""
 
     crf: Field
     reading: Reading
@@ -294,12 +294,12 @@ class TrainedModel:
     checksums: dict[str, str]
 
     def read(self, path: str, **changes: object) -> SequenceFile:
-        """Read a file of sequences with the options of the training file; ``changes`` other than None replace them."""
+        """Read a file of sequences with the options of the training file, replaced by ``changes`` that are not None."""
         changed = {name: value for name, value in changes.items() if value is not None}
         return read_sequences(path, **{**self.reading, **changed})
 
     def read_text(self, path: str) -> tuple[SequenceFile, list[TextPlaces]]:
-        """Read plain text, one sequence per line, cut into words by ``formats.tokenize``; return offsets, too."""
+        """Read plain text, one sequence per line; return words and their offsets by ``formats.tokenize``."""
         if self.reading["format"] != "columns":
             raise ValueError(
                 f"--text is for models of words in column files, and this one reads files of format "
@@ -317,18 +317,18 @@ class TrainedModel:
 
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
-    """Return the content of a model file for ``path``."""
+    """Return the bytes of a model file that is written to ``path``."""
     notes = {"reading": describe_reading(reading), "settings": to_document(settings, path)}
     kind, document = library.describe_stored(crf)
     return library.document_bytes(kind, {**document, COMMAND_NOTES: notes})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
-    """Read a model with its notes, or one of CRFsuite; ``n_jobs`` is for predictions."""
+    """Load a model with its notes, or one of CRFsuite; ``n_jobs`` is for predictions."""
     kinds = library.kinds_by_name([library.ChainCRF, library.SegmentCRF])
 
     def rebuild(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> TrainedModel:
-        """Rebuild an estimator with its notes."""
+        """Rebuild an estimator or pipeline with its notes."""
         if "features" in document:
             return rebuild_words_model(kind, document["features"], {**document, "features": []})
         if COMMAND_NOTES not in document and library.is_crfsuite_file(path):
@@ -368,7 +368,7 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
 
 
 def make_word_reading(features: TextFeatures) -> Reading:
-    """Return the options that read column files for features of words; labels follow the column of words."""
+    """Return options for reading column files as words, with labels in the second column."""
     rest = features.tag_columns == "rest"
     tags = list(range(1, 1 + getattr(features, "n_tags_", 0))) if rest else list(features.tag_columns)
     columns = [features.word_column, *tags]

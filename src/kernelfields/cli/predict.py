@@ -29,7 +29,7 @@ Decode = Annotated[
 
 
 def check_decoding(decode: str | None) -> None:
-    """Raise unless ``decode`` names a decoding; None means the decoding of the model."""
+    """Raise unless ``decode`` is a decoding, or None for that of the model."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
 
@@ -125,7 +125,7 @@ def predict(
         known_labels = read.y
     else:
         read = _read_inputs(trained, file)
-        for doubt in cli.doubts.find_length_doubts(read, library.input_name(file)):
+        for doubt in cli.doubts.find_length_warnings(read, library.input_name(file)):
             console.warn(doubt)
     if entities:
         with library.open_text_output(output) as lines:
@@ -165,7 +165,7 @@ def _read_inputs(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
 def _entity_document(
     found: library.Entity, words: list[str] | None, places: cli.TextPlaces | None
 ) -> dict[str, object]:
-    """Return an entity as a document, with its words, its characters in running text, and its alternatives."""
+    """Return an entity as plain values: words, character offsets in running text, alternatives."""
     others = [_entity_document(other, words, places) for other in found.alternatives]
     document = found._asdict() | {"alternatives": others}
     if words is None:
@@ -181,7 +181,7 @@ def _entity_document(
 def _predict_documents(
     crf: cli.Field, file: library.SequenceFile, nbest: int, with_marginals: bool, decode: str | None, known: list | None
 ) -> Iterator[dict[str, object]]:
-    """Yield a document for each sequence."""
+    """Yield the predictions for each sequence as plain values."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
@@ -196,7 +196,7 @@ def _predict_documents(
 
 
 def _write_nbest(output: str, crf: cli.Field, file: library.SequenceFile, nbest: int, known: list | None) -> None:
-    """Write the n best labellings of every sequence, each after a line with rank and probability, as CRF++ does."""
+    """Write the n best labellings of every sequence in the format of CRF++, each after its rank and probability."""
     if not isinstance(file, library.ColumnFile):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []

@@ -1,18 +1,18 @@
 """Settings of a training run: declared once, options of ``train``, and a TOML file beside the model.
 
-A field of ``RunSettings`` is all there is to write for a new option: its name, type, text and default, the table of
-the settings file, and what it is a parameter of. The options of ``train``, their reading, the file and its checks, and
+A new option is one field of ``RunSettings``: its name, type, text and default, the table of the settings file, and
+the object whose parameter it is. The options of ``train``, their reading, the file and its checks, and
 the parameters of the estimator follow from it.
 
     [data]    train = "train.conll", template = "chunk.template", ...
     [field]   kernel = "rbf", gamma = 0.1, prior_variance = 1.0, ...
     [fit]     solver = "auto", tol = 0.001, random_state = 0, ...
     [output]  model = "model.safetensors"
-    [checksums]  SHA-256 of the files that were read, to notice when one has changed
+    [checksums]  SHA-256 of the input files, to detect changes
 
-``kernelfields train --config model.toml`` reads the file back and repeats the run. Names of files are relative to
-the folder of the TOML file, so that data and models can move together. Settings without a value are left out, and
-then have their defaults. Fails: ValueError naming the option, or the file, the table and the key.
+``kernelfields train --config model.toml`` reads the file back and repeats the run. File names are relative to
+the folder of the TOML file, so that data and models can be moved together. Settings without a value are omitted, and
+have their defaults. Raises ValueError with the option, or with the file, the table and the key.
 """
 
 # ruff: noqa: RUF009 - the calls in the dataclass return dataclasses.field
@@ -61,7 +61,7 @@ _KINDS: dict[object, str] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting: its option of ``train``, its place in the settings file, and its help.
+    """A setting of a training run: its option, its key in the settings file, and its help.
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
     never written. ``part`` is what the setting is a parameter of, ``only`` the one kind of field that it has a meaning
@@ -86,11 +86,11 @@ class Setting:
 
     @property
     def several(self) -> type | None:
-        """The type of the entries of a list; None if the setting is a single value."""
+        """The type of list entries; None for a single value."""
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
     def parameter(self) -> Parameter:
-        """Return the option as a parameter of typer; the default None means an option that is not given."""
+        """Return the option as a parameter of typer, with the default None."""
         kind = self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else {int: "N", float: "NUMBER"}.get(kind))
         option: object = typer.Argument(help=self.text, metavar=metavar)
@@ -107,7 +107,7 @@ class Setting:
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
     def read(self, value: Value) -> Value:
-        """Return the value from the command line; lists are texts with commas."""
+        """Parse a value from the command line; lists are texts with commas."""
         if self.several is None or not isinstance(value, str):
             return self._check_bounds(value, self._option_name)
         (kind,), parts = get_args(self.several), value.split(",")
@@ -124,7 +124,7 @@ class Setting:
         return values[0] if kind in self.types and len(values) == 1 else values
 
     def check(self, value: object, where: str) -> Value:
-        """Return a value of TOML if its type fits; integers are accepted as numbers."""
+        """Return a value from TOML if it has the right type; integers are accepted as floats."""
         for kind in self.types:
             if get_origin(kind) is list:
                 (own,) = get_args(kind)
@@ -142,7 +142,7 @@ class Setting:
         return self.names[0] if self.names else self.name
 
     def _check_bounds(self, value: Value, where: str) -> Value:
-        """Return a value if it is within the bounds of the setting."""
+        """Return a value, or raise if it is out of bounds."""
         if int in self.types or get_args(self.several)[:1] == (int,):
             for number in value if isinstance(value, list) else [value]:
                 if isinstance(number, int) and not self.least <= number <= self.most:
@@ -160,7 +160,7 @@ def _as_float(value: float | str, where: str) -> float:
 
 
 def _shorten(number: object) -> str:
-    """Return a text for messages, shortened."""
+    """Shorten a text for messages."""
     text = str(number)
     return text if len(text) <= 24 else f"{text[:20]}..."
 
@@ -173,10 +173,10 @@ def _has_type(value: object, kind: type) -> bool:
 
 
 def _declare(**shared: object) -> Callable[..., Any]:
-    """Return a function that declares settings of one table."""
+    """Return a function that declares settings of a table."""
 
     def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
-        """Declare a setting; ``names`` extend the name of the field as its options, ``names=`` replaces it."""
+        """Declare a setting; ``names`` are further options beside its name, ``names=`` replaces them."""
         return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
 
     return setting
@@ -195,7 +195,7 @@ _fit = _declare(panel="The fit", table="fit", part="estimator")
 
 @dataclass
 class RunSettings:
-    """Settings of a training run; None means that the run chooses."""
+    """Settings of a training run; None for automatic choices."""
 
     train: str | None = _data("Training file; - is standard input.", names=(), file="read")
     model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
@@ -268,12 +268,12 @@ class RunSettings:
     random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
 
     def part(self, part: str) -> Parameters:
-        """Return the settings of a part, by the name of its parameters."""
+        """Return the settings of one group as keyword arguments."""
         return {name: value for name, value in asdict(self).items() if SETTINGS[name].part == part}
 
 
 def _collect_settings() -> dict[str, Setting]:
-    """Return the settings by name, in the order of the options."""
+    """Return the declared settings by name, in the order of the options."""
     settings, hints = {}, get_type_hints(RunSettings)
     for declared in fields(RunSettings):
         name, hint = declared.name, hints[declared.name]
@@ -295,13 +295,13 @@ _FILES_READ = [name for name, setting in _WRITTEN.items() if setting.file == "re
 
 
 def collect_given_settings(options: Mapping[str, Value]) -> Parameters:
-    """Return the values of the options on the command line, by the names of settings."""
+    """Return the values of options that occur on the command line, by setting name."""
     values = {name: SETTINGS[name].read(value) for name, value in options.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
-    """Return settings as TOML for a file at ``path``."""
+    """Format settings as TOML for a file at ``path``."""
     command = f"kernelfields train --config {Path(path).name}"
     parts = [f"# A training run of kernelfields {__version__}. To repeat it: {command}\n"]
     for table, entries in to_document(settings, path).items():
@@ -311,7 +311,7 @@ def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
 
 
 def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
-    """Read settings from TOML, and the checksums of the files of the run."""
+    """Read settings and checksums of files from TOML."""
     with open(path, "rb") as file:
         # Devices and pipes may never end.
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -333,7 +333,7 @@ _RETIRED = ("patience",)
 
 
 def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Value]]:
-    """Return settings as tables of plain values, with file names relative to the folder of ``path``."""
+    """Convert settings to tables of plain values, with file names relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
     tables: dict[str, dict[str, Value]] = {}
     values = asdict(settings)
@@ -349,7 +349,7 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
 
 
 def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
-    """Return the settings and checksums from the tables of ``to_document``."""
+    """Restore settings and checksums from the tables of ``to_document``."""
     checksums = document.get("checksums", {})
     if not isinstance(checksums, dict):
         raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
@@ -373,13 +373,13 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
 
 
 def find_changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
-    """Return the files of settings that exist but differ from their checksums."""
+    """Return the existing files of settings whose checksum has changed."""
     paths = {name: path for name, path in asdict(settings).items() if name in _FILES_READ and name in checksums}
     return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
 
 
 def file_digest(path: str | None) -> str | None:
-    """Return the SHA-256 of a file; None if there is no regular file, such as for standard input."""
+    """Return the SHA-256 of a file; None for standard input and other irregular files."""
     if path is None or not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
@@ -397,13 +397,13 @@ def _relative_path(path: str | None, folder: Path) -> str | None:
 
 
 def _suggest_name(name: str) -> str:
-    """Return a hint at the setting with the most similar name; empty without a similar name."""
+    """Suggest the setting with the most similar name; empty without one."""
     close = difflib.get_close_matches(name, _WRITTEN, n=1)
     return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 
 
 def _to_toml(value: Value) -> str:
-    """Return a value as TOML."""
+    """Format a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,7 +1,7 @@
 """Training, ``kernelfields train``: its options are the settings of a run.
 
-The options come from the fields of ``RunSettings``. What was given on the command line wins over the settings of
-``--config``, and these over the defaults. Fails: ValueError for options that cannot go together.
+The options are made from the fields of ``RunSettings``. Options on the command line override the settings of
+``--config``, and these the defaults. Raises ValueError for incompatible options.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def train(console: Console, **options: Value) -> None:
 
 
 def _check_kind(settings: RunSettings) -> None:
-    """Raise for options that do not belong to the kind of field."""
+    """Raise for options that contradict the kind of field."""
     unwanted = "chains" if settings.segments else "segments"
     for name, value in asdict(settings).items():
         setting = SETTINGS[name]

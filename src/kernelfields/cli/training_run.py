@@ -1,11 +1,11 @@
 """Training run: read, fit, write the model and its settings.
 
-The model is written with the settings beside it, both or none, and then the report. Whether they can be written is
-tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
+The model and its settings are written together, both or none, and then the report. Output files are tried before the
+fit. Ctrl-C ends the fit with the best estimate so far, which is written as well.
 
-What the fit chose becomes part of the settings, which repeat it without the choice.
+Automatic choices of the fit are added to the settings, so that a repetition needs no choice.
 
-Fails: ValueError and OSError with messages for users; nothing is left half-written.
+Raises ValueError and OSError with messages for users; no file is written partially.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from kernelfields.cli import library
-from kernelfields.cli.doubts import find_doubts
+from kernelfields.cli.doubts import find_warnings
 from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.labels import collect_labels, count_line, count_unknown, join_labels
 from kernelfields.cli.messages import Console, ExitCode
@@ -47,12 +47,12 @@ _FINISHED = ("gap", "settled", "stationary", "early")
 
 
 def settings_path(model: str) -> str:
-    """Return the path of the settings file of a model."""
+    """Return the path of the settings file beside a model."""
     return str(Path(model).with_suffix(".toml"))
 
 
 class TrainingRun:
-    """One run: its data, and the estimator to fit."""
+    """A training run: its data, and the estimator to fit."""
 
     def __init__(self, settings: RunSettings, console: Console):
         _check_outputs(settings)
@@ -63,11 +63,11 @@ class TrainingRun:
         self.development: SequenceFile | None = None
 
     def run(self) -> ExitCode:
-        """Fit, write the files and report the result."""
+        """Fit the estimator, write the files and report the result."""
         y, name = self.file.y or [], input_name(str(self.settings.train))
         labels = collect_labels(y)
         self.console.info(count_line(name, y, self.file.part))
-        for doubt in find_doubts(self.file, name):
+        for doubt in find_warnings(self.file, name):
             self.console.warn(doubt)
         self._check_segments(labels, count_unknown(y))
         if self.settings.dev is not None:
@@ -80,7 +80,7 @@ class TrainingRun:
         self.crf = build_estimator(self.settings, transitions=has_transitions(self.reading))
         progress = FitProgress(self.console.level, max_iter=self.settings.max_iter, after=1)
         self._fit(progress)
-        self._keep_choices()
+        self._store_choices()
         progress.begin_step("writing")
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
@@ -98,7 +98,7 @@ class TrainingRun:
         return ExitCode.DONE if finished else ExitCode.SHORT
 
     def _check_segments(self, labels: set, unknown: int) -> None:
-        """Raise if labels have no segments, and report the segments of entity labels."""
+        """Raise if labels form no segments; report the segments of entity labels."""
         if not self.settings.segments:
             return
         if unknown and self.settings.max_duration is None:
@@ -130,8 +130,8 @@ class TrainingRun:
                     "--standardize brings them to one scale"
                 )
 
-    def _keep_choices(self) -> None:
-        """Add chosen values to the settings, so that they repeat the fit, and report them."""
+    def _store_choices(self) -> None:
+        """Add automatically chosen values to the settings, and report them."""
         chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
         usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
@@ -160,7 +160,7 @@ class TrainingRun:
         self.crf.set_params(callbacks=None)
 
     def _write_report(self, path: str) -> None:
-        """Write the report on the fit; errors name the written model."""
+        """Write the report on the fit; errors mention that the model is written."""
         model = self.settings.model
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
@@ -210,7 +210,7 @@ class TrainingRun:
             console.result("", document)
 
     def _report_accuracy(self) -> Parameters:
-        """Report the accuracy on held-out sequences of the development file, else of the pilot fits."""
+        """Report the accuracy on the development file, or else of the pilot fits."""
         crf, development, console = self.crf, self.development, self.console
         if development is not None:
             found = library.evaluate(crf, development.X, development.y, labels_only=True, n_resamples=0)
@@ -226,12 +226,12 @@ class TrainingRun:
 
 
 def _find_chosen_trial(choices: library.Choices) -> library.Trial | None:
-    """Return the pilot fit of the chosen settings, or None without one."""
+    """Return the pilot fit with the chosen settings, or None."""
     return next((each for each in choices.trials if each.settings.items() <= choices.chosen.items()), None)
 
 
 def _check_outputs(settings: RunSettings) -> None:
-    """Raise before the fit if a file cannot be written."""
+    """Raise if an output file cannot be written, before the fit."""
     if settings.model == STANDARD_STREAM:
         raise ValueError("a model is written to a file: give --model a name")
     if settings.model.endswith(".toml"):
