@@ -31,7 +31,7 @@ TokenLabel: TypeAlias = str | frozenset[str] | Mapping[str, float] | None
 #: The scheme of labels that are spans of one token each.
 NO_SCHEME = "none"
 OUTSIDE = "O"
-# No time line has so many seconds.
+# Upper bound on the seconds of a time line.
 _LATEST = 1e15
 
 

@@ -61,15 +61,15 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.numerics.sparse_rows import make_offsets
 
-#: Labels that are tried have at least this probability, missing entities at most so many positions.
+#: Minimal probability of alternative labels; maximal length of missing entities.
 LEAST, LONGEST = 0.01, 8
-#: What a change of several labels costs; the weight of marginal log-odds of labels of entities, and what they cost.
+#: Penalty of changes of several labels; weight and penalty of marginal log-odds of entity labels.
 SEVERAL, MARGINAL, MARGINAL_COST = 1.0, 0.5, 4.0
-#: Labels of runs so near do not count for one of them; what log-odds without them cost, and the most that is left.
+#: Distance of ignored neighbours in runs; penalty of log-odds without them, and their maximum.
 REACH, COST, MOST = 8, 2.0, 3.0
 #: Kinds of hypotheses, by their numbers.
 POSITION, BOUNDARY, SEGMENT = range(3)
-#: Probabilities of given labels are taken to be at least so large.
+#: Lower bound on probabilities of given labels.
 _SMALLEST = 1e-300
 
 

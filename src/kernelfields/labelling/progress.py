@@ -19,7 +19,7 @@ import numpy as np
 FEWEST_ITEMS, FEWEST_POINTS = 10, 3
 _DRAWS = 500
 _MARKS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
-# Forecasts beyond so many times what is labelled are no help.
+# Maximal ratio of a forecast to the number of labelled items.
 _FARTHEST = 20.0
 
 

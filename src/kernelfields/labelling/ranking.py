@@ -37,7 +37,7 @@ from kernelfields.selection.held_out import unwrap_fitted_field
 
 #: Items among which a batch is spread, for each item of the batch.
 POOL = 5
-# A batch is chosen in about so many rounds, at least one pivot each.
+# Approximate number of rounds in which a batch is chosen, with at least one pivot each.
 _ROUNDS = 32
 
 

@@ -37,9 +37,9 @@ from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
-# The most letters of a late line: a longer one would wrap, and could not be rewritten.
+# Maximal width of a status line: a longer one would wrap, and could not be overwritten.
 _LINE_WIDTH = 79
-# Two estimates of what is left that differ by a larger factor are not steady.
+# Two estimates of the remaining time are steady if they differ by at most this factor.
 _STEADY = 1.5
 
 

@@ -42,19 +42,19 @@ EXACT_SIZE = 1500
 # The gradient of the evidence feels an error of the mode in the first order.
 EXACT_MODE = 1e-11
 _LAST_STEP = 1e-8
-# Enough while searching: with the last Newton step, what is left is far below the nats that a search looks for.
+# Tolerance of modes in a search: with the last Newton step, the error is far below the search's tolerance in nats.
 SEARCHED_MODE = 1e-6
 _LAST_SEARCHED_STEP = 1e-2
 _PROBED_MODE = 1e-8
-# Products with float32 features resolve no gap below this one.
+# The smallest relative gap that products with float32 features can resolve.
 _ROUNDED_MODE = 1e-6
 _MODE_ITERATIONS = 100
-# A Hessian spelled out in blocks takes about as long as a product for each so many coefficients, if labels are few;
-# with many its columns cost as much as products do, and one is worth but the fewer coefficients.
+# The time of a blockwise Hessian is about that of one product for each _COEFFICIENTS_PER_PRODUCT coefficients with at
+# most _FEW_LABELS labels; with more labels, one product for proportionally fewer coefficients.
 _COEFFICIENTS_PER_PRODUCT = 30
 _FEW_LABELS = 4
 _FEW_PRODUCTS = 20
-# A pivot of fewer than so many roundings of its entry of the diagonal may be wrong by a tenth of a nat.
+# A pivot below this multiple of the rounding error of its diagonal entry may have an error of 0.1 nat.
 _ROUNDINGS_PER_PIVOT = 100.0
 
 
