@@ -418,10 +418,8 @@ class FieldEstimator(KeptField[Data, Reader]):
         """Set the fitted attributes from the result of a fit."""
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = library.Field(fitted.terms, training.spec), library.FittedBy.describe(fitted.family)
-        self._forget_findings()
         self.choices_, self._repeated = training.estimator.choices_, training.estimator._repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
-        self._lacks_features = False
         note_parameters(self)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -116,11 +116,6 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
     features: Any = parameter("auto", or_auto(or_none(check_features)))
 
     transitions_: np.ndarray | None = attribute()
-
-    def _with_preprocessor(self, transformer: Any) -> Self:
-        field = super()._with_preprocessor(transformer)
-        field.features = field.features_ = field._reader.features
-        return field
 
     # ---- probabilities
 

@@ -1,9 +1,7 @@
-"""A field as an estimator stores it: parameters, fitted attributes, engine, and documents.
+"""A fitted field as an estimator: its parameters, its fitted attributes, and its engine.
 
-    keep     get_params and the fitted field -> document -> model file, and back
-
-A derived class names its structure, which reads data and describes the family of labellings in documents. Questions to
-a kept field are in answers.py, the fit is in base.py.
+A derived class names its structure, which reads data. Questions to the field are in answers.py, the fit is in base.py,
+its description in model files in field_documents.py.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 import numpy as np
@@ -26,7 +24,6 @@ from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.reading import Seed
 from kernelfields.engines.choice import MANY_VALUES, VALUES_PER_STEP, resolve_engine
 from kernelfields.estimators import answering, inspecting, library
-from kernelfields.estimators.going_on import features_as_text, get_noted_parameters
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -37,6 +34,7 @@ from kernelfields.numerics.parameters import (
     check_verbosity,
     count_or_none,
     declares_parameters,
+    get_reset_values,
     or_auto,
     parameter,
     resolve_dtype,
@@ -158,11 +156,11 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
     field_: library.Field = attribute()
     solution_: Solution = attribute()
     inference_: library.FittedBy | None = attribute()
-    laplace_: library.LaplaceSamples | None = attribute()
-    continuation_: library.Continuation | None = attribute()
-    evidence_path_: library.EvidencePath | None = attribute()
+    laplace_: library.LaplaceSamples | None = attribute(reset=None)
+    continuation_: library.Continuation | None = attribute(reset=None)
+    evidence_path_: library.EvidencePath | None = attribute(reset=None)
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
-    dev_log_likelihoods_: np.ndarray | None = attribute()
+    dev_log_likelihoods_: np.ndarray | None = attribute(reset=None)
     choices_: library.Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
@@ -174,7 +172,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
     #: What parameters were in the fit, as going_on.py describes them; batches have those of the first.
     _fitted_with: Mapping[str, str] | None = attribute(None)
     #: Whether the field comes from a file of an older version, without the named features that l1 had left no weight.
-    _lacks_features: bool = attribute(False)
+    _lacks_features: bool = attribute(False, reset=False)
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -219,7 +217,8 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         solution: Solution,
         certificates: tuple[Certificate, Certificate] | None,
     ) -> Self:
-        """Set the fitted attributes of a field that was fitted or read from a file."""
+        """Set the fitted attributes of a field that was fitted or read from a file, without findings."""
+        self.__dict__.update(get_reset_values(self))
         self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.rows.n_features
         self.__dict__.pop("feature_names_in_", None)
         if reader.rows.names is not None:
@@ -233,10 +232,6 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         """Set the fitted attributes for users, such as ``coef_``."""
         for name, value in self.structure.views(self.field_.terms).items():
             setattr(self, name, value)
-
-    def _forget_findings(self) -> None:
-        """Reset findings of steps and answers after the field has changed."""
-        self.laplace_ = self.continuation_ = self.evidence_path_ = self.dev_log_likelihoods_ = None
 
     def _field(self) -> library.Field:
         """Return the fitted field with the present inference method."""
@@ -327,91 +322,16 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         )
 
     def _with_preprocessor(self, transformer: Any) -> Self:
-        """Return a copy that applies a fitted transformer to its inputs, as a pipeline does."""
-        from sklearn.pipeline import Pipeline
-
-        field, own = copy.copy(self), self._reader.features
-        made = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
-        field._reader = replace(self._reader, features=made)
-        if self._fitted_with is not None and "features" in self._fitted_with:
-            field._fitted_with = {**self._fitted_with, "features": features_as_text(made)}
-        return field
+        return library.with_preprocessor(self, transformer)
 
     # ---- files
 
     def _to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays."""
-        check_is_fitted(self, "field_")
-        certificates, reader, terms, idle = self._certificates, self._reader, self.field_.terms, None
-        # Laplace approximations and batches hold numbers of all weights.
-        followed = self.laplace_ is not None or self.continuation_ is not None
-        if library.can_drop_features(reader, terms) and not (followed or self._lacks_features):
-            reader, terms, idle = library.without_idle_features(reader, terms)
-        document = {
-            "parameters": library.describe_parameters(self),
-            "settings": self._fitted_with,
-            "classes": self.structure.describe_classes(),
-            "inputs": reader.describe(),
-            "structure": {**self.structure.describe(), **self._decision_rule.describe(self)},
-            **library.describe_terms(terms),
-            "solution": library.describe_solution(self.solution_),
-            "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
-        }
-        if idle is not None:
-            document["idle"] = idle
-        if reader.features is not None:
-            document["features"] = library.describe_features(reader.features)
-        if self.inference_ is not None:
-            document["fitted_by"] = asdict(self.inference_)
-        for name, found in (("laplace", self.laplace_), ("continuation", self.continuation_)):
-            if found is not None:
-                document[name] = found.describe()
-        if self.choices_.chosen:
-            document["choices"] = self.choices_.describe()
-        if self._fitted_items is not None:
-            document["fitted_items"] = self._fitted_items._asdict()
-        if self.evidence_path_ is not None:
-            document["evidence_path"] = [library.without_times(step) for step in self.evidence_path_.steps]
-        return document
+        return library.describe_field(self)
 
     @classmethod
     def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
-        functions = callables or {}
-        classes = cls._structures.rebuild_classes(document["classes"])
-        reader: Reader = cls._structures.reads.rebuild(dict(document["inputs"]))  # type: ignore[assignment]  # class variables cannot be generic
-        spec = cls._structures.rebuild_spec(document["structure"], classes)
-        terms = library.rebuild_terms(document, spec.n_labels, functions)
-        lacking = "idle" not in document and library.can_drop_features(reader, terms)
-        if "idle" in document:
-            reader, terms = library.with_idle_features(reader, terms, document["idle"])
-        library.check_widths(terms, reader.width)
-        estimator = library.rebuild_estimator(cls, document["parameters"], functions)
-        if document.get("features"):
-            reader.features = library.rebuild_features(document["features"])
-            if "features" in set(cls._get_param_names()) - set(document["parameters"]):  # it is no plain value
-                estimator.features = reader.features
-        check_parameters(estimator)
-        estimator._lacks_features = lacking and "laplace" not in document
-        cls._structures.check_terms(terms, reader, spec)
-        fitted_by, certificates = document.get("fitted_by"), document["certificates"]
-        inference = None if fitted_by is None else library.record(library.FittedBy, fitted_by, "how it was fitted")
-        if certificates is not None:
-            span, rkhs = map(library.rebuild_certificate, certificates)
-            certificates = span, rkhs
-        solution = library.rebuild_solution(document["solution"], terms)
-        estimator._forget_findings()
-        steps, estimator.choices_ = document.get("evidence_path"), library.Choices.rebuild(document.get("choices"))
-        estimator.choices_ = cls._decision_rule.rebuild_choices(estimator.choices_, document["structure"])
-        estimator.evidence_path_ = None if steps is None else library.EvidencePath.rebuild(steps)
-        if "laplace" in document:
-            estimator.laplace_ = library.LaplaceSamples.rebuild(document["laplace"], terms)
-        if "continuation" in document:
-            estimator.continuation_ = library.Continuation.rebuild(document["continuation"], terms)
-        estimator._fitted_with = get_noted_parameters(estimator, document.get("settings"))
-        if "fitted_items" in document:
-            estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
-        return estimator._set_field(reader, classes, library.Field(terms, spec), inference, solution, certificates)
+        return library.rebuild_field(cls, document, callables or {})
 
 
 def check_parameters(estimator: Any) -> None:

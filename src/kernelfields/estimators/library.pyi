@@ -5,6 +5,10 @@ from kernelfields.data.ties import LabelSymmetry as LabelSymmetry, resolve_ties 
 from kernelfields.engines.engine import SampleSettings as SampleSettings
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING, Beginning as Beginning
 from kernelfields.estimators.edges import clique_set as clique_set
+from kernelfields.estimators.field_documents import (
+    describe_field as describe_field,
+    rebuild_field as rebuild_field,
+)
 from kernelfields.estimators.fit_state import (
     FitRun as FitRun,
     FitState as FitState,
@@ -29,10 +33,7 @@ from kernelfields.estimators.inspecting.weights import (
     tabulate_weights as tabulate_weights,
 )
 from kernelfields.estimators.later_fits import FirstBatch as FirstBatch, GoesOn as GoesOn, NextBatch as NextBatch
-from kernelfields.estimators.pipelines import (
-    describe_features as describe_features,
-    rebuild_features as rebuild_features,
-)
+from kernelfields.estimators.pipelines import with_preprocessor as with_preprocessor
 from kernelfields.estimators.observers import (
     show_messages as show_messages,
     make_observing_steps as make_observing_steps,
@@ -50,31 +51,14 @@ from kernelfields.inference.spans import (
 )
 from kernelfields.models.choices import Choices as Choices, Trial as Trial
 from kernelfields.models.continuation import Continuation as Continuation
-from kernelfields.models.documents import (
-    check_widths as check_widths,
-    describe_parameters as describe_parameters,
-    describe_solution as describe_solution,
-    describe_terms as describe_terms,
-    rebuild_certificate as rebuild_certificate,
-    rebuild_estimator as rebuild_estimator,
-    rebuild_solution as rebuild_solution,
-    rebuild_terms as rebuild_terms,
-    without_times as without_times,
-)
 from kernelfields.features.leakage import (
     RepeatedLabels as RepeatedLabels,
 )
 from kernelfields.models.field import Field as Field
 from kernelfields.models.fit import FittedBy as FittedBy, fit_field as fit_field
 from kernelfields.models.fit_warnings import warn_of_fit as warn_of_fit
-from kernelfields.models.idle_features import (
-    can_drop_features as can_drop_features,
-    with_idle_features as with_idle_features,
-    without_idle_features as without_idle_features,
-)
 from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
 from kernelfields.models.pilot_fit import Predictions as Predictions
-from kernelfields.models.stored_values import record as record
 from kernelfields.models.stream import LabelStream as LabelStream
 from kernelfields.posterior.evidence.settings import EvidencePath as EvidencePath
 from kernelfields.posterior.laplace.probit import shrink_marginals as shrink_marginals

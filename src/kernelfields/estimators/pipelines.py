@@ -1,4 +1,4 @@
-"""Descriptions of estimators of every kind, of their features of words, and of pipelines.
+"""Pipelines: fields with a transformer before them, and descriptions for model files.
 
 A pipeline is the descriptions of its transformers, which are registered in ``TRANSFORMERS`` of features/text.py, and
 the document of its last step. The ``features`` of an estimator are described as such transformers. Nothing names code.
@@ -9,11 +9,14 @@ Fails: TypeError naming the step that a file of data cannot hold; ModelFileError
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from kernelfields.estimators.going_on import features_as_text
 from kernelfields.features.templates import get_model_template
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.models.model_file import Document
@@ -29,6 +32,18 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
     *before, (name, last) = pipeline.steps
     kind, document = describe_model(last, f"the last step {name!r}")
     return {"steps": _described_steps(before), "estimator": {"name": name, "kind": kind, "document": document}}
+
+
+def with_preprocessor(field: Any, transformer: Any) -> Any:
+    """Return a copy of a fitted field that applies a fitted transformer to its inputs first."""
+    copied, own = copy.copy(field), field._reader.features
+    features = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
+    copied._reader = replace(field._reader, features=features)
+    if "features" in field.get_params(deep=False):
+        copied.features = copied.features_ = features
+    if field._fitted_with is not None and "features" in field._fitted_with:
+        copied._fitted_with = {**field._fitted_with, "features": features_as_text(features)}
+    return copied
 
 
 def describe_features(features: Any) -> list[Document]:

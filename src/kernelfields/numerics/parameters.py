@@ -218,12 +218,20 @@ def parameter(
     return dataclasses.field(default=default, kw_only=not first, metadata=metadata)
 
 
-def attribute(default: Any = dataclasses.MISSING) -> Any:
+def attribute(default: Any = dataclasses.MISSING, *, reset: Any = dataclasses.MISSING) -> Any:
     """Declare an attribute set by a fit, or by derived classes as a parameter.
 
-    ``default`` is its value where neither has set it.
+    ``default`` is its value if neither has set it, ``reset`` its value after each fit, until an answer changes it.
     """
-    return dataclasses.field(init=False, default=default)
+    return dataclasses.field(
+        init=False, default=default, metadata={} if reset is dataclasses.MISSING else {"reset": reset}
+    )
+
+
+def get_reset_values(instance: Any) -> dict[str, Any]:
+    """Return the declared values of attributes after a fit, by name."""
+    declared, never = dataclasses.fields(instance), dataclasses.MISSING
+    return {each.name: each.metadata["reset"] for each in declared if each.metadata.get("reset", never) is not never}
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
