@@ -11,10 +11,8 @@ from kernelfields.data.ragged import (
     refuse_named_scorers as refuse_named_scorers,
 )
 from kernelfields.data.time_stamps import warn_of_time_stamps as warn_of_time_stamps
-from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS, ScaleRule as ScaleRule
+from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS
 from kernelfields.data.ties import (
     Permutations as Permutations,
     TiedColumns as TiedColumns,
-    column_permutations as column_permutations,
-    number_orbits as number_orbits,
 )

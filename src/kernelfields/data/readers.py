@@ -7,7 +7,7 @@
     TableReader    one table (n, d), dense or CSR, table_reader.py                                 -> rows
 
 Transformers have readers of rows alone. Items are read by ``learn_items`` and ``read_items``, labels and weights by
-``learn`` and ``read``, alike for all. Learnt beside: limits of labels by ``learn_limits``, scales by ``learn_scale``.
+``learn`` and ``read``, alike for all, limits of labels by ``learn_limits``.
 ``describe`` and ``rebuild`` are for model files.
 Fails: ValueError or TypeError that names what differs from the data of the fit.
 """
@@ -481,29 +481,3 @@ def learn_limits(
     chains = plain.read(X, y, sample_weight, classes)
     known = [rule.learn_more(limit, X, chains) for limit in reader.limits] if further else []
     return known or [rule.learn(X, chains, classes)]
-
-
-def learn_scale(
-    reader: InputReader, data: Packed, *, always: bool, ties: object = None, among: Group = ALONE
-) -> ColumnSteps:
-    """Learn steps that standardize columns; none if no column needs it.
-
-    Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.
-    """
-    found = {}
-    for name, table in data.tables.items():
-        orbits = None
-        if ties is not None:
-            columns, of_edges = reader.tied_columns(name), name is not None
-            orbits = extras.number_orbits(extras.column_permutations(ties, columns, of_edges=of_edges), columns.count)
-        found[name] = extras.ScaleRule(always, _find_unscaled(reader, name), orbits, among).fit(table)
-    return ColumnSteps(found)
-
-
-def _find_unscaled(reader: InputReader, table: str | None) -> np.ndarray:
-    """Return the indices of columns that are not scaled: columns of kernels by name, and categories."""
-    own, width = reader.own, reader.n_columns
-    if table is not None:
-        return np.array([each for each in own.factors if each < reader.tied_columns(table).count], dtype=np.int64)
-    last = np.arange(width - reader.rows.categories, width)
-    return np.append(reader.steps.columns(own.rows, reader.rows.n_features), last)

@@ -29,6 +29,7 @@ they choose what scores nodes, and the last fit has the edges, too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -36,25 +37,29 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernelfields import kernels
+from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
+from kernelfields.estimators.column_scales import learn_scale
 from kernelfields.estimators.fit_state import FitState, add_steps
 from kernelfields.inputs import kinds
 from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
 from kernelfields.inputs.step import STATISTICS, InputStep
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale
+from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale, resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian
-from kernelfields.models.choices import Settings
+from kernelfields.models.choices import PILOT_RANK, Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
 from kernelfields.models.placed import FitStep
-from kernelfields.numerics.parameters import get_open_parameters, with_values
+from kernelfields.numerics.parameters import get_declared_values, get_open_parameters, resolve_open, with_values
 from kernelfields.numerics.user_warnings import warn_user
 
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
 Reader: TypeAlias = Any
+# Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
+_OF_CATEGORIES = (0.0, 1.0, 0.1)
 # Statistics of windows are tried in sequences of so many positions.
 _LONG = 20
 
@@ -94,7 +99,27 @@ class OpenFit:
 
 def make_pilot(estimator: Estimator) -> Estimator:
     """Return a copy of an estimator for short fits to a part of the data."""
-    return with_values(estimator, estimator.structure.pilot_settings())
+    rank = min(resolve_open(estimator.rank, USUAL_RANK) or PILOT_RANK, PILOT_RANK)
+    settings = {"rank": rank, "basis": "random-cholesky", **get_declared_values(estimator, "short")}
+    return with_values(estimator, settings)
+
+
+def weight_candidates(estimator: Estimator, training: FitState, left: Mapping[str, Sequence]) -> list[Settings]:
+    """Return the candidates for the weights of features, the default first.
+
+    ``left`` are the parameters that are left to the data, with the values that are tried.
+    """
+    if training.reader.rows.categories:
+        return [{"categories": variance} for variance in _OF_CATEGORIES]
+    tried = {name: left[name] for name in ("support", "l1") if name in left}
+    free = estimator.solver in ("auto", "lbfgs", "sgd+lbfgs") and estimator.ties is None
+    if not (tried and free and training.reader.rows.has_weighted_features and training.data.given.complete):
+        return []
+    if not resolve_kernel(estimator.kernel).has_feature_map or training.run.engine.alone.name != "threads":
+        return []
+    # Fits with the weights that were seen are the fastest: the path of variances is theirs.
+    pairs = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
+    return [pairs[-1], *pairs[:-1]]
 
 
 def list_suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
@@ -155,9 +180,15 @@ def beside_categories(kernel: Kernel, variance: float | None) -> Kernel:
     return numbers if variance == 0.0 else numbers + kernels.Columns(kernels.Linear(), "categories")
 
 
+def set_parameters(estimator: Estimator, settings: Settings) -> None:
+    """Set values of parameters; other settings are left out."""
+    for name in settings.keys() & estimator.get_params(deep=False).keys():
+        setattr(estimator, name, settings[name])
+
+
 def set_chosen(estimator: Estimator, settings: Settings, reader: Reader) -> None:
     """Set chosen values on an estimator; a kernel by its name."""
-    estimator._set_chosen(settings)
+    set_parameters(estimator, settings)
     estimator._variance_of_categories = settings.get("categories")
     if settings.get("window") == STATISTICS:
         name, kernel = kernel_of_windows(reader)
@@ -211,7 +242,7 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
 
     data, scale = fit.problem.data.apply(join), ColumnSteps()
     if has_default_scale(estimator.kernel) if "scale" in fit.left else estimator.scale:
-        scale = estimator._learn_scale(reader, data, always=always or estimator.scale)
+        scale = learn_scale(estimator, reader, data, always=always or estimator.scale)
     problem = replace(fit.problem, reader=reader, data=data)
     joined = replace(fit, problem=problem, scaling=fit.scaling.with_table(scale.of_table()))
     joined.take_scale(estimator.scale)
@@ -226,7 +257,7 @@ def columns_of_reader(reader: Reader) -> dict[str, object]:
 def open_scaling(estimator: Estimator, reader: Reader, data: PackedData) -> ColumnSteps:
     """Return the steps that standardize columns, if ``scale`` is open and some column needs it."""
     if "scale" in get_open_parameters(estimator) and has_default_scale(estimator.kernel):
-        return estimator._learn_scale(reader, data, always=False)
+        return learn_scale(estimator, reader, data, always=False)
     warn_of_scales(estimator, data)
     return ColumnSteps()
 

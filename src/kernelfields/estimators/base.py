@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -22,22 +21,19 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import resolve_partial_labels
-from kernelfields.data.readers import learn_scale
 from kernelfields.data.reading import materialize_iterator, random_generator
 from kernelfields.estimators import answering, library, methods
 from kernelfields.estimators import answers as predictions
-from kernelfields.estimators.going_on import has_fitted_decision, note_parameters
+from kernelfields.estimators.going_on import note_parameters
 from kernelfields.estimators.kept_field import EngineLike, KeptField, blas_limit, check_parameters
 from kernelfields.estimators.workers import distribute_method
-from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.numerics.lazy import defer
-from kernelfields.numerics.parameters import check_callbacks, declares_parameters, parameter, should_learn_settings
+from kernelfields.numerics.parameters import check_callbacks, declares_parameters, parameter
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.numerics.user_warnings import should_show_progress
 from kernelfields.structures.structure import Data, Reader
 
 if TYPE_CHECKING:
-    from kernelfields.models.choices import Settings
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep, FittedField
 
@@ -303,21 +299,6 @@ class FieldEstimator(KeptField[Data, Reader]):
         self.__dict__.update(changed.__dict__)
         return self
 
-    def _admit(self, classes: np.ndarray) -> None:
-        """Add classes to the field, and extend everything that depends on labels."""
-        if len(classes) == len(self.classes_):
-            return
-        assert self.continuation_ is not None, "a batch was fitted before"
-        growth, terms = library.LabelGrowth.between(self.classes_, classes), self.field_.terms
-        extended = self.structure.with_classes(classes)
-        grown = [growth.term(term) for term in terms]
-        self.classes_, self._reader, self.field_ = classes, extended.reader, library.Field(grown, extended.spec)
-        self.choices_ = self.choices_.with_labels(growth.places, len(classes))
-        precisions = growth.precisions(terms, grown, self.continuation_.precisions)
-        self.continuation_ = replace(self.continuation_, precisions=precisions)
-        self.solution_ = replace(self.solution_, theta=np.concatenate([term.known.ravel() for term in grown]))
-        self._set_views()
-
     # ---- the frame that all fits share
 
     @distribute_method
@@ -399,20 +380,6 @@ class FieldEstimator(KeptField[Data, Reader]):
             enough = library.NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         tol = library.resolve_tolerance(self.tol)
         return library.FitOptions(self.solver, tol, self.max_iter, random=random, enough=enough)
-
-    @property
-    def _has_learnt_to_decide(self) -> bool:
-        """Whether the last fit has learnt the settings of the present decision."""
-        return not should_learn_settings(self) or has_fitted_decision(self)
-
-    def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
-        """Learn the steps that standardize columns; no steps if none are needed, unless ``always``."""
-        return learn_scale(reader, data.own, always=always, ties=self.ties, among=data.processes)
-
-    def _set_chosen(self, settings: Settings) -> None:
-        """Set chosen values of parameters."""
-        for name in settings.keys() & set(self._get_param_names()):
-            setattr(self, name, settings[name])
 
     def _keep_fitted(self, training: library.FitState[Data, Reader], fitted: FittedField) -> Self:
         """Set the fitted attributes from the result of a fit."""

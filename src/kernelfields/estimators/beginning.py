@@ -55,7 +55,11 @@ class Beginning(FitStep):
 
     def scaling_steps(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
         """Return the steps that standardize columns, if requested."""
-        return estimator._learn_scale(reader, data, always=True) if estimator.scale is True else ColumnSteps()
+        if estimator.scale is not True:
+            return ColumnSteps()
+        from kernelfields.estimators.column_scales import learn_scale
+
+        return learn_scale(estimator, reader, data, always=True)
 
     def choosing_steps(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
         """Return the steps that choose open parameters; ``groups`` are the groups of items."""

@@ -355,7 +355,7 @@ class ChainCRF(SequenceField):
     decode: str = parameter("auto", check_one(*DECODINGS, *LEARNT_DECODINGS), learnt=LEARNT_DECODINGS)
     support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
-    cliques: Sequence[CliqueSet] | None = parameter(None)
+    cliques: Sequence[CliqueSet] | None = parameter(None, short=None)
 
     @property
     def thresholds_(self) -> dict[Any, float]:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.parameters import is_auto, should_learn_settings
 from kernelfields.numerics.registry import parameter_defaults
 
 #: How and where a field is fitted, which says nothing about it: not even noted.
@@ -124,8 +124,10 @@ def changes_of_cliques(estimator: Any) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def has_fitted_decision(estimator: Any) -> bool:
-    """Whether the last fit has learnt the settings of the present decision."""
+def has_learnt_to_decide(estimator: Any) -> bool:
+    """Whether the last fit has learnt the settings of the present decision, if it has any."""
+    if not should_learn_settings(estimator):
+        return True
     noted = estimator._fitted_with or {}
     return all(noted[name] == value_as_text(getattr(estimator, name)) for name in _LEARNT if name in noted)
 

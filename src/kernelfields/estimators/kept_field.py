@@ -34,7 +34,7 @@ from kernelfields.numerics.parameters import (
     check_verbosity,
     count_or_none,
     declares_parameters,
-    get_reset_values,
+    get_declared_values,
     or_auto,
     parameter,
     resolve_dtype,
@@ -218,7 +218,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         certificates: tuple[Certificate, Certificate] | None,
     ) -> Self:
         """Set the fitted attributes of a field that was fitted or read from a file, without findings."""
-        self.__dict__.update(get_reset_values(self))
+        self.__dict__.update(get_declared_values(self, "reset"))
         self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.rows.n_features
         self.__dict__.pop("feature_names_in_", None)
         if reader.rows.names is not None:

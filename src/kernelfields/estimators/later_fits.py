@@ -19,15 +19,17 @@ from numpy.typing import ArrayLike
 from kernelfields.data.ties import resolve_ties
 from kernelfields.engines.choice import learn_labelled, refuse_collections
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.estimators.auto_parameters import warn_of_scales
+from kernelfields.estimators.auto_parameters import set_parameters, warn_of_scales
 from kernelfields.estimators.beginning import Beginning, Start
 from kernelfields.estimators.fit_state import FitState
-from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
+from kernelfields.estimators.going_on import changes_of_cliques, has_learnt_to_decide, refuse_changes
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
 from kernelfields.models.continued_terms import continue_designs
+from kernelfields.models.field import Field
+from kernelfields.models.label_growth import LabelGrowth
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.numerics.parameters import get_open_parameters, with_values
 from kernelfields.numerics.threads import Workers
@@ -74,7 +76,7 @@ class GoesOn(Beginning):
 
     def choosing_steps(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
         """Return the step for settings of the present decision, if they are missing in the last fit."""
-        if groups is None and estimator._has_learnt_to_decide:
+        if groups is None and has_learnt_to_decide(estimator):
             return []
         from kernelfields.estimators.tuning import LearntDecisions
 
@@ -85,7 +87,7 @@ class GoesOn(Beginning):
         chosen, choices = problem.estimator, self.choices
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         own = clique.get_params(deep=False)
-        chosen._set_chosen({name: own[name] for name in get_open_parameters(estimator) if name in own})
+        set_parameters(chosen, {name: own[name] for name in get_open_parameters(estimator) if name in own})
         chosen.choices_, chosen._variance_of_categories = choices, choices.chosen.get("categories")
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
@@ -147,7 +149,7 @@ class FirstBatch(Beginning):
         known = Continuation.begin(estimator.field_.terms)
         estimator.continuation_ = known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
         if self.classes is not None:
-            estimator._admit(estimator.structure.all_classes(self.y, self.classes))
+            admit_classes(estimator, estimator.structure.all_classes(self.y, self.classes))
 
 
 class NextBatch(GoesOn):
@@ -175,7 +177,7 @@ class NextBatch(GoesOn):
     def settle_estimator(self, estimator: Any) -> Any:
         """Return a copy with the structure of the last batch, extended by the labels of this one."""
         settled = super().settle_estimator(estimator)
-        settled._admit(estimator.structure.all_classes(self.y, self.classes))
+        admit_classes(settled, estimator.structure.all_classes(self.y, self.classes))
         self.choices = settled.choices_
         return settled
 
@@ -224,6 +226,23 @@ class NextBatch(GoesOn):
         estimator.continuation_ = self.known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
         estimator._fitted_with = self.noted
         estimator._fitted_items = None if self.items is None else self.items.with_items(self.data)
+
+
+def admit_classes(estimator: Any, classes: np.ndarray) -> None:
+    """Add classes to a field, and extend everything that depends on labels."""
+    if len(classes) == len(estimator.classes_):
+        return
+    growth, terms = LabelGrowth.between(estimator.classes_, classes), estimator.field_.terms
+    extended = estimator.structure.with_classes(classes)
+    grown = [growth.term(term) for term in terms]
+    estimator.classes_, estimator._reader = classes, extended.reader
+    estimator.field_ = Field(grown, extended.spec)
+    estimator.choices_ = estimator.choices_.with_labels(growth.places, len(classes))
+    precisions = growth.precisions(terms, grown, estimator.continuation_.precisions)
+    estimator.continuation_ = replace(estimator.continuation_, precisions=precisions)
+    theta = np.concatenate([term.known.ravel() for term in grown])
+    estimator.solution_ = replace(estimator.solution_, theta=theta)
+    estimator._set_views()
 
 
 def _check_batch(X: object, y: object) -> None:

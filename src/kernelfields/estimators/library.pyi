@@ -4,6 +4,7 @@ from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionar
 from kernelfields.data.ties import LabelSymmetry as LabelSymmetry, resolve_ties as resolve_ties
 from kernelfields.engines.engine import SampleSettings as SampleSettings
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING, Beginning as Beginning
+from kernelfields.estimators.column_scales import learn_scale as learn_scale
 from kernelfields.estimators.edges import clique_set as clique_set
 from kernelfields.estimators.field_documents import (
     describe_field as describe_field,
@@ -57,7 +58,6 @@ from kernelfields.features.leakage import (
 from kernelfields.models.field import Field as Field
 from kernelfields.models.fit import FittedBy as FittedBy, fit_field as fit_field
 from kernelfields.models.fit_warnings import warn_of_fit as warn_of_fit
-from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
 from kernelfields.models.pilot_fit import Predictions as Predictions
 from kernelfields.models.stream import LabelStream as LabelStream
 from kernelfields.posterior.evidence.settings import EvidencePath as EvidencePath

@@ -159,11 +159,12 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     _decision_rule = SetRule()
     _inspection = InstanceInspection()
 
-    label_graph: str | Sequence[tuple[object, object]] = parameter("auto")
+    # What labels have to do with each other hardly matters to how large their functions are, and takes long.
+    label_graph: str | Sequence[tuple[object, object]] = parameter("auto", short="none")
     edges: EdgeCliques | None = parameter(None, _check_edges, nested=EdgeCliques)
     prior_variance: float | str | Sequence[float] = parameter("auto", usual=USUAL["prior_variance"])
     bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
-    inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
+    inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")), short="auto")
     decision: str = parameter("auto", check_one("auto", "f1", "hamming", "subset"), learnt=("auto", "f1"))
 
     n_labels_: int = attribute()

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import Decision, ParameterRule
+from kernelfields.estimators.going_on import has_learnt_to_decide
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.user_warnings import warn_user
 
@@ -132,7 +133,7 @@ class RareLabels(Decision):
 
     def choose(self, answers: library.Answers) -> np.ndarray:
         """Return the numbers (N,) of the labels."""
-        if not self.model._has_learnt_to_decide:
+        if not has_learnt_to_decide(self.model):
             raise ValueError(
                 "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
                 "another one: fit again, with warm_start=True from here, or set decode='posterior'"

@@ -37,10 +37,13 @@ from kernelfields.estimators.auto_parameters import (
     scale_candidates,
     select_supported_kernels,
     set_chosen,
+    set_parameters,
+    weight_candidates,
     with_neighbours,
     with_windows,
 )
 from kernelfields.estimators.fit_state import FitRun, FitState
+from kernelfields.estimators.going_on import has_learnt_to_decide
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.step import STATISTICS
 from kernelfields.inputs.steps import ColumnSteps
@@ -150,7 +153,7 @@ class LearntDecisions(_Judging):
 
     def before(self, estimator: Estimator, problem: FitState) -> None:
         """Add the learnt settings to the choices of the last fit."""
-        if not estimator._has_learnt_to_decide:
+        if not has_learnt_to_decide(estimator):
             chosen = problem.estimator
             chosen.choices_ = _with_learnt_decisions(
                 chosen, OpenFit(problem, get_open_parameters(estimator), groups=self.groups)
@@ -180,7 +183,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     columns, usual = scale_candidates(fit), {}
     if "kernel" in left:
         usual = {"kernel": select_supported_kernels(list_suitable_kernels(problem.reader, scaled=False), fit.steps)[0]}
-    chosen._set_chosen(usual)
+    set_parameters(chosen, usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
     tied, learns = chosen.ties is not None, described and should_learn_settings(chosen)
@@ -194,7 +197,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     if wanted and (scenes := _scenes(chosen, seen, drawn, described)):
         if len(scenes) > 1:
             columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
-        first, *changes = (chosen.structure.weight_candidates(seen.problem, left) if path else []) or [{}]
+        first, *changes = (weight_candidates(chosen, seen.problem, left) if path else []) or [{}]
         columns = [{**own, **usual, **first} for own in columns]
         for own in columns:
             if own.get("window") == STATISTICS:

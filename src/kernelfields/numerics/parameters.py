@@ -206,15 +206,16 @@ def parameter(
     usual: object = _NEVER_OPEN,
     tried: Sequence[object] = (),
     learnt: Sequence[str] = (),
+    short: object = dataclasses.MISSING,
     nested: Callable[[], Any] | None = None,
 ) -> Any:
     """Declare a parameter of an estimator; ``first`` parameters may be passed by position.
 
     ``usual`` stands for "auto" where nothing is chosen by the data, and ``tried`` are the values to choose from. With
-    one of the values ``learnt`` a fit learns settings that are no parameters. ``nested`` makes the object that None
-    stands for, which has parameters of its own.
+    one of the values ``learnt`` a fit learns settings that are no parameters. ``short`` is the value in short fits to a
+    part of the data. ``nested`` makes the object that None stands for, which has parameters of its own.
     """
-    metadata = {"check": check, "usual": usual, "tried": tried, "learnt": learnt, "nested": nested}
+    metadata = {"check": check, "usual": usual, "tried": tried, "learnt": learnt, "short": short, "nested": nested}
     return dataclasses.field(default=default, kw_only=not first, metadata=metadata)
 
 
@@ -228,10 +229,10 @@ def attribute(default: Any = dataclasses.MISSING, *, reset: Any = dataclasses.MI
     )
 
 
-def get_reset_values(instance: Any) -> dict[str, Any]:
-    """Return the declared values of attributes after a fit, by name."""
+def get_declared_values(instance: Any, purpose: str) -> dict[str, Any]:
+    """Return the values that are declared for a purpose, "reset" after a fit or a "short" fit, by name."""
     declared, never = dataclasses.fields(instance), dataclasses.MISSING
-    return {each.name: each.metadata["reset"] for each in declared if each.metadata.get("reset", never) is not never}
+    return {each.name: each.metadata[purpose] for each in declared if each.metadata.get(purpose, never) is not never}
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,14 +23,11 @@ from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
     from kernelfields.data.label_dictionary import LabelDictionary
-    from kernelfields.models.choices import Settings
     from kernelfields.numerics.group import Group
     from kernelfields.objective.term import Term
 
 #: Reader and classes of all data, for a part of them.
 PartOf: TypeAlias = tuple[InputReader, np.ndarray]
-# Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
-_OF_CATEGORIES = (0.0, 1.0, 0.1)
 
 
 def make_features(features: Any, X: Any) -> Any:
@@ -164,9 +160,6 @@ class SequenceStructure(Structure[Chains, InputReader]):
         linear = NodeCliques(kernels.Columns(kernels.Linear(), n_numbers), prior_variance=own, name="categories")
         return [nodes, linear, *others] if own else [nodes, *others]
 
-    def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.rows.categories else []
-
     # ---- fitted attributes
 
     def views(self, terms: Sequence[Term]) -> dict[str, Any]:
@@ -230,22 +223,3 @@ class ChainStructure(SequenceStructure):
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
         return library.name_cliques(self.beside_categories(self.described_cliques(), training.reader))
-
-    def pilot_settings(self) -> dict[str, Any]:
-        return {**super().pilot_settings(), "cliques": None}
-
-    def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        if training.reader.rows.categories:
-            return super().weight_candidates(training, left)
-        given = self.settings
-        free = given.solver in ("auto", "lbfgs", "sgd+lbfgs")
-        if given.ties is not None or not (
-            training.reader.rows.has_weighted_features and training.data.given.complete and free
-        ):
-            return []
-        if not library.resolve_kernel(given.kernel).has_feature_map or training.run.engine.alone.name != "threads":
-            return []
-        # Fits with the weights that were seen are the fastest: the path of variances is theirs.
-        tried = {name: left[name] for name in ("support", "l1") if name in left}
-        pairs = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
-        return [pairs[-1], *pairs[:-1]] if tried else []

@@ -100,10 +100,6 @@ class InstanceStructure(TableStructure[LabelledInstances]):
         family = plan_labels(one.offsets, members, training.spec.method, tied=self.edges.kernel is None)
         return None if family.exact else family.method
 
-    def pilot_settings(self) -> dict[str, Any]:
-        # What labels have to do with each other hardly matters to how large their functions are, and takes long.
-        return {**super().pilot_settings(), "label_graph": "none", "inference": "auto"}
-
     def continued_parameters(self) -> dict[str, Any]:
         return {"label_graph": list(self.spec.pairs.values())}
 

@@ -16,7 +16,6 @@ from kernelfields.models.build import (
     build_designs as build_designs,
     name_cliques as name_cliques,
 )
-from kernelfields.models.choices import PILOT_RANK as PILOT_RANK
 from kernelfields.models.continuation import all_classes as all_classes
 from kernelfields.models.documents import check_classes as check_classes
 from kernelfields.models.label_growth import LabelGrowth as LabelGrowth

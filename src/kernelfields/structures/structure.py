@@ -21,17 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.given_labels import given_labels, resolve_partial_labels
 from kernelfields.data.readers import InputReader, read_labels
 from kernelfields.data.reading import SEQUENCES, ItemNames
 from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, resolve_settings
-from kernelfields.numerics.parameters import resolve_open, with_usual_values
+from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.structures import library
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData, Sample
-    from kernelfields.models.choices import Settings
     from kernelfields.models.model_file import Document
     from kernelfields.numerics.group import Group
     from kernelfields.objective.designs.design import Design
@@ -124,11 +122,6 @@ class Structure(ABC, Generic[Data, Reader]):
     def with_usual_values(self) -> Self:
         """Return the structure with default values of open parameters."""
         return replace(self, settings=with_usual_values(self.settings))
-
-    def pilot_settings(self) -> dict[str, Any]:
-        """Return the values of parameters for short fits on a part of the data."""
-        rank = resolve_open(self.settings.rank, USUAL_RANK)
-        return {"rank": min(rank or library.PILOT_RANK, library.PILOT_RANK), "basis": "random-cholesky"}
 
     def masks(self, classes: np.ndarray) -> library.ConstraintMasks | None:
         """Return the penalties of the constraints; None without constraints."""
@@ -266,13 +259,6 @@ class Structure(ABC, Generic[Data, Reader]):
         """Return the terms of the field on the sample, each with a basis."""
         options = training.run.options
         return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.announce)
-
-    def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        """Return the candidates for the weights of features, the default first.
-
-        ``left`` are the parameters that are left to the data, with the values that are tried.
-        """
-        return []
 
     def approximate_method(self, training: Any) -> str | None:
         """Return the approximate inference method; None for exact inference."""

@@ -16,6 +16,7 @@ from kernelfields.data.ragged import refuse_scorers_of_one_label
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.estimators.answering.decisions import BestLabelling, Decision, DecodeRule
 from kernelfields.estimators.answering.formats import AnswerFormat, Labelled, Parts, Tokens
+from kernelfields.estimators.going_on import has_learnt_to_decide
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import should_learn_settings
@@ -107,7 +108,7 @@ class SetRule(DecodeRule):
         check_is_fitted(model)
         if model.decision == "subset":
             return BestLabelling()
-        if not model._has_learnt_to_decide:
+        if not has_learnt_to_decide(model):
             raise ValueError(
                 f"decision={model.decision!r} takes a threshold that a fit with it learns, and this field was fitted "
                 "with another one: fit again, with warm_start=True from here, or set decision='hamming'"
