@@ -14,7 +14,7 @@ from kernelfields import (
 )
 from kernelfields.data import Chains
 from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, mark_items
-from kernelfields.estimators.answers import share_of_fit
+from kernelfields.estimators.probabilities import share_of_fit
 
 LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}
 

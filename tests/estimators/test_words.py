@@ -32,7 +32,7 @@ from kernelfields import (
     rank_for_labelling,
 )
 from kernelfields.compat import CRF
-from kernelfields.estimators.answers import share_of_fit
+from kernelfields.estimators.probabilities import share_of_fit
 from kernelfields.features import SequenceUnion
 from kernelfields.models.stored import kinds_by_name
 from kernelfields.models.wrapped_field import unwrap_pipeline

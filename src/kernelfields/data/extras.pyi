@@ -1,3 +1,4 @@
+from kernelfields.data.categories import with_categories as with_categories
 from kernelfields.data.column_names import check_columns as check_columns, shared_columns as shared_columns
 from kernelfields.data.dicts import FeatureDictEncoder as FeatureDictEncoder
 from kernelfields.data.label_dictionary import (
@@ -11,8 +12,9 @@ from kernelfields.data.ragged import (
     refuse_named_scorers as refuse_named_scorers,
 )
 from kernelfields.data.time_stamps import warn_of_time_stamps as warn_of_time_stamps
-from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS
 from kernelfields.data.ties import (
     Permutations as Permutations,
     TiedColumns as TiedColumns,
+    column_permutations as column_permutations,
+    number_orbits as number_orbits,
 )

@@ -195,26 +195,6 @@ class RowReader:
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
-    def with_categories(self, data: Data, among: Group = ALONE) -> Data:
-        """Return named features as columns of numbers followed by columns of categories.
-
-        For few columns some of which hold other numbers than 0 and 1; others stay as they are.
-        """
-        inputs: Any = data.inputs  # sparse, where features have names
-        if self.encoder is None or inputs.shape[1] > extras.FEW_COLUMNS:
-            return data
-        is_number = np.zeros(inputs.shape[1], dtype=bool)
-        is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
-        is_number = among.total(is_number.astype(np.float64)) > 0.0
-        if not isinstance(self.apart, bool):
-            is_number = np.isin(self.encoder.feature_names_, self.apart)
-        if not is_number.any() or is_number.all():
-            return data
-        order = np.argsort(~is_number, kind="stable")
-        self.categories, self.sparse = int(np.count_nonzero(~is_number)), False
-        self.encoder = extras.FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
-        return replace(data, inputs=inputs.toarray()[:, order])
-
     @property
     def numbers(self) -> list[str]:
         """Names of the numeric columns of inputs with categories."""
@@ -373,7 +353,7 @@ class InputReader:
             y = materialize_iterator(y)
             X = self.features.fit_transform(materialize_iterator(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
-        items = self.rows.with_categories(items) if self.rows.apart else items
+        items = extras.with_categories(self.rows, items) if self.rows.apart else items
         data, known = self._labelled(items, y, sample_weight, classes)
         self.limits = [rule.learn(X, data, known) for rule in rules]
         for limit in self.limits:

@@ -49,7 +49,7 @@ from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale, resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian
-from kernelfields.models.choices import PILOT_RANK, Settings
+from kernelfields.models.choices import PILOT_RANK, Choices, Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
 from kernelfields.models.placed import FitStep
 from kernelfields.numerics.parameters import get_declared_values, get_open_parameters, resolve_open, with_values
@@ -189,7 +189,7 @@ def set_parameters(estimator: Estimator, settings: Settings) -> None:
 def set_chosen(estimator: Estimator, settings: Settings, reader: Reader) -> None:
     """Set chosen values on an estimator; a kernel by its name."""
     set_parameters(estimator, settings)
-    estimator._variance_of_categories = settings.get("categories")
+    estimator.choices_ = Choices(dict(settings))
     if settings.get("window") == STATISTICS:
         name, kernel = kernel_of_windows(reader)
         estimator.kernel = kernel if estimator.kernel == name else estimator.kernel

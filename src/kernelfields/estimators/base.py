@@ -74,10 +74,10 @@ class FieldEstimator(KeptField[Data, Reader]):
     partial_labels: PartialLabels | None = parameter(None, lambda value, name: resolve_partial_labels(value))
 
     # Answers about labels.
-    answers = predictions.answers
     predict = predictions.predict
-    predict_marginals = predictions.predict_marginals
-    predict_variances = predictions.predict_variances
+    answers = defer(lambda: methods.answers)
+    predict_marginals = defer(lambda: methods.predict_marginals)
+    predict_variances = defer(lambda: methods.predict_variances)
     predict_nbest = defer(lambda: methods.predict_nbest)
     sample = defer(lambda: methods.sample)
     entropy = defer(lambda: methods.entropy)

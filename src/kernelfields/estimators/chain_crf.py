@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data import extras
 from kernelfields.data.chains import Chains
@@ -41,10 +40,6 @@ from kernelfields.numerics.parameters import (
 from kernelfields.structures.chains import ChainStructure
 
 ChainTraining: TypeAlias = "library.FitState[Chains, InputReader]"
-# What a window may be that is not named.
-_WINDOWS = "an odd number or a pair"
-# The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
-_USUAL_L1 = 0.1
 
 
 def check_features(features: object, name: str) -> None:
@@ -100,7 +95,7 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
         "auto",
-        or_named(check_window, (("auto",), ASKING["window"]), _WINDOWS),
+        or_named(check_window, (("auto",), ASKING["window"]), "an odd number or a pair"),
         usual=USUAL["window"],
     )
     edges: EdgeCliques | None = parameter(
@@ -158,136 +153,9 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
 
     # ---- pictures and spans
 
-    def show(
-        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
-    ) -> library.LabelledSequence:
-        """Return one sequence with its predicted labels in colours, for a notebook or a page.
-
-        Parameters
-        ----------
-        x : sequence
-            One sequence, in the form the model was fitted on.
-        y : sequence of labels or None, default None
-            Its true labels, to mark those that are wrong; they may be labels that were not in the fit. Segments are
-            drawn above the predicted ones.
-        tokens : sequence or None, default None
-            What to show for each position, such as its word; None for the words of x, or a time line without words.
-        caption : str, default ""
-            A line above the picture.
-
-        Returns
-        -------
-        LabelledSequence
-            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import ChainCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
-        >>> picture.labels
-        ('sun', 'rain')
-        """
-        check_is_fitted(self, "field_")
-        return self._inspection.picture(self, x, y, tokens, caption)
-
-    @accept_collections_by_item
-    def predict_entities(
-        self,
-        X: object,
-        *,
-        scheme: str | None = "auto",
-        least: float = 0.05,
-        known: object = None,
-        lengths: ArrayLike | None = None,
-    ) -> list[list[methods.Entity]]:
-        """Return the entities of each sequence.
-
-        They are those of :meth:`predict`. The probability of an entity is that of the whole span among all labellings:
-        that it begins and ends where it does, with its type. It is exact.
-
-        Parameters
-        ----------
-        X : inputs
-            Sequences, graphs or rows, in a form that :meth:`fit` takes.
-        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
-            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
-            "O", for a SegmentCRF a segment.
-        least : float, default 0.05
-            The least probability of alternatives, which are spans that overlap an entity.
-        known : labels or None, default None
-            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
-        lengths : array (n_items,) or mask (n_items, T), default None
-            The lengths of sequences in one array, as for :meth:`fit`.
-
-        Returns
-        -------
-        list of lists of Entity
-            For each sequence its entities: label, begin, end (exclusive), probability, alternatives.
-
-        See Also
-        --------
-        predict_boundaries : Return the probability that a span begins.
-
-        Examples
-        --------
-        >>> from kernelfields import ChainCRF
-        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
-        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
-        >>> for entity in crf.predict_entities([["Ada", "Byron", "slept"]])[0]:
-        ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
-        PER 0 2 0.81
-        """
-        if lengths is not None:
-            given: dict[str, Any] = {"scheme": scheme, "least": least, "known": known}
-            return answering.answer_by_lengths(methods.find_entities, self, X, lengths, **given)
-        return methods.find_entities(self, X, scheme, least, known)
-
-    @accept_collections_by_item
-    def predict_boundaries(
-        self, X: object, *, scheme: str | None = "auto", known: object = None, lengths: ArrayLike | None = None
-    ) -> answering.ByItem:
-        """Return the probability of the begin of a span at each position.
-
-        Spans are those of :meth:`predict_entities`; without a scheme they are runs of one label.
-
-        Parameters
-        ----------
-        X : inputs
-            Sequences, graphs or rows, in a form that :meth:`fit` takes.
-        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
-            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
-            "O", for a SegmentCRF a segment.
-        known : labels or None, default None
-            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
-        lengths : array (n_items,) or mask (n_items, T), default None
-            The lengths of sequences in one array, as for :meth:`fit`.
-
-        Returns
-        -------
-        list of arrays (T,)
-            The probabilities of each sequence.
-
-        See Also
-        --------
-        predict_entities : Return the spans with their probabilities.
-
-        Examples
-        --------
-        >>> from kernelfields import ChainCRF
-        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
-        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
-        >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
-        array([0.97, 0.1 , 0.03])
-        """
-        if lengths is not None:
-            return answering.answer_by_lengths(methods.boundary_shares, self, X, lengths, scheme=scheme, known=known)
-        return methods.boundary_shares(self, X, scheme, known)
+    show = defer(lambda: methods.show)
+    predict_entities = defer(lambda: methods.predict_entities)
+    predict_boundaries = defer(lambda: methods.predict_boundaries)
 
 
 @declares_parameters
@@ -354,7 +222,8 @@ class ChainCRF(SequenceField):
 
     decode: str = parameter("auto", check_one(*DECODINGS, *LEARNT_DECODINGS), learnt=LEARNT_DECODINGS)
     support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
-    l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
+    # CRFsuite's usual c1 in tutorials is tried beside none.
+    l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(0.1, 0.0))
     cliques: Sequence[CliqueSet] | None = parameter(None, short=None)
 
     @property
@@ -364,44 +233,4 @@ class ChainCRF(SequenceField):
             label: own for label, own in zip(self.classes_.tolist(), get_thresholds(self), strict=True) if own < 1.0
         }
 
-    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> library.LabelStream:
-        """Return a stream that labels the positions of one sequence as they arrive.
-
-        See docs/streams.md.
-
-        Parameters
-        ----------
-        lag : float, default 5
-            The number of positions after which a label is answered; infinity waits for the end of the sequence.
-        decode : {"auto", "viterbi", "posterior"} or None, default None
-            How labels are chosen; None means ``decode`` of the estimator.
-        every : int, default 1
-            How many positions are taken together before answers are computed.
-
-        Returns
-        -------
-        LabelStream
-            ``push`` takes the next positions, ``end`` ends the sequence.
-
-        Raises
-        ------
-        ValueError
-            If ``decode`` is None and that of the estimator is "f1".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import ChainCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> stream = crf.stream(lag=1)
-        >>> [stream.push([degrees]).labels for degrees in (21.0, 20.0, 10.0)]
-        [[], ['sun'], ['sun']]
-        >>> stream.end().labels
-        ['rain']
-        """
-        if decode is None and self.decode in LEARNT_DECODINGS:
-            raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
-        jointly = self._decision_rule.decision(self, decode).jointly
-        return library.LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
+    stream = defer(lambda: methods.stream)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.data.ties import column_permutations, number_orbits
+from kernelfields.data import extras
 from kernelfields.inputs.scale import ScaleRule
 from kernelfields.inputs.steps import ColumnSteps
 
@@ -23,8 +23,8 @@ def learn_scale(estimator: Any, reader: Any, data: Any, *, always: bool) -> Colu
         orbits = None
         if estimator.ties is not None:
             columns = reader.tied_columns(name)
-            permutations = column_permutations(estimator.ties, columns, of_edges=name is not None)
-            orbits = number_orbits(permutations, columns.count)
+            permutations = extras.column_permutations(estimator.ties, columns, of_edges=name is not None)
+            orbits = extras.number_orbits(permutations, columns.count)
         rule = ScaleRule(always, _find_unscaled(reader, name), orbits, data.processes)
         found[name] = rule.fit(table)
     return ColumnSteps(found)

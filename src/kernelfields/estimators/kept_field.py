@@ -188,15 +188,12 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
     #: What is forbidden of labels.
     constraints: object = attribute(None)
 
-    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
-    _variance_of_categories: float | None = attribute(None)
-
     @property
     def structure(self) -> Structure[Data, Reader]:
         """The structure of the labels of an item, by the present parameters and the last fit."""
         if not self.__sklearn_is_fitted__():
-            return self._structures(self, variance_of_categories=self._variance_of_categories)
-        return self._structures(self, self._reader, self.classes_, self.field_.spec, self._variance_of_categories)
+            return self._structures(self)
+        return self._structures(self, self._reader, self.classes_, self.field_.spec)
 
     # ---- state
 

@@ -24,27 +24,14 @@ from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.inference.single import softmax
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import (
     check_tolerance,
     declares_parameters,
     parameter,
-    resolve_open,
     variances_or_auto,
 )
 from kernelfields.structures.rows import RowStructure
 from kernelfields.structures.structure import Data
-
-
-def has_partial_fit(estimator: FieldEstimator) -> bool:
-    """Return whether an estimator of rows has ``partial_fit``; AttributeError with the reason if not."""
-    kernel = resolve_open(estimator.kernel, "rbf")
-    if estimator.__sklearn_is_fitted__() and estimator.continuation_ is None:
-        raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
-    if isinstance(kernel, str | Kernel) and resolve_kernel(kernel).has_feature_map:
-        raise AttributeError(f"partial_fit keeps the curvature of kernels without explicit features, not of {kernel!r}")
-    return True
 
 
 @declares_parameters
@@ -59,7 +46,7 @@ class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
 
-    @available_if(has_partial_fit)
+    @available_if(lambda estimator: library.has_partial_fit(estimator))
     def partial_fit(
         self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:

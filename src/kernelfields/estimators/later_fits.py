@@ -24,14 +24,16 @@ from kernelfields.estimators.beginning import Beginning, Start
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, has_learnt_to_decide, refuse_changes
 from kernelfields.inputs.steps import ColumnSteps
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
 from kernelfields.models.continued_terms import continue_designs
 from kernelfields.models.field import Field
 from kernelfields.models.label_growth import LabelGrowth
+from kernelfields.models.partial import refuse_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
-from kernelfields.numerics.parameters import get_open_parameters, with_values
+from kernelfields.numerics.parameters import get_open_parameters, resolve_open, with_values
 from kernelfields.numerics.threads import Workers
 
 
@@ -84,11 +86,11 @@ class GoesOn(Beginning):
 
     def before(self, estimator: Any, problem: FitState) -> None:
         """Replace "auto" by the choices of the last fit."""
-        chosen, choices = problem.estimator, self.choices
+        chosen = problem.estimator
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         own = clique.get_params(deep=False)
         set_parameters(chosen, {name: own[name] for name in get_open_parameters(estimator) if name in own})
-        chosen.choices_, chosen._variance_of_categories = choices, choices.chosen.get("categories")
+        chosen.choices_ = self.choices
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the last fit on the sample, and their coefficients."""
@@ -111,7 +113,7 @@ class FirstBatch(Beginning):
 
     def check(self, estimator: Any) -> None:
         """Raise if batches cannot continue the objective."""
-        estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
+        refuse_expectations(estimator.structure, "partial_fit", "fit all sequences at once")
         why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
         for name, given in estimator.get_params().items():
@@ -172,7 +174,7 @@ class NextBatch(GoesOn):
                 "clone(estimator), instead of fit"
             )
         refuse_changes(estimator, batch=True)
-        estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
+        refuse_expectations(estimator.structure, "partial_fit", "fit all sequences at once")
 
     def settle_estimator(self, estimator: Any) -> Any:
         """Return a copy with the structure of the last batch, extended by the labels of this one."""
@@ -226,6 +228,16 @@ class NextBatch(GoesOn):
         estimator.continuation_ = self.known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
         estimator._fitted_with = self.noted
         estimator._fitted_items = None if self.items is None else self.items.with_items(self.data)
+
+
+def has_partial_fit(estimator: Any) -> bool:
+    """Return whether an estimator of rows has ``partial_fit``; AttributeError with the reason if not."""
+    kernel = resolve_open(estimator.kernel, "rbf")
+    if estimator.__sklearn_is_fitted__() and estimator.continuation_ is None:
+        raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
+    if isinstance(kernel, str | Kernel) and resolve_kernel(kernel).has_feature_map:
+        raise AttributeError(f"partial_fit keeps the curvature of kernels without explicit features, not of {kernel!r}")
+    return True
 
 
 def admit_classes(estimator: Any, classes: np.ndarray) -> None:

@@ -33,7 +33,12 @@ from kernelfields.estimators.inspecting.weights import (
     summarise_term as summarise_term,
     tabulate_weights as tabulate_weights,
 )
-from kernelfields.estimators.later_fits import FirstBatch as FirstBatch, GoesOn as GoesOn, NextBatch as NextBatch
+from kernelfields.estimators.later_fits import (
+    FirstBatch as FirstBatch,
+    GoesOn as GoesOn,
+    NextBatch as NextBatch,
+    has_partial_fit as has_partial_fit,
+)
 from kernelfields.estimators.pipelines import with_preprocessor as with_preprocessor
 from kernelfields.estimators.observers import (
     show_messages as show_messages,
@@ -65,6 +70,7 @@ from kernelfields.posterior.laplace.probit import shrink_marginals as shrink_mar
 from kernelfields.posterior.laplace.samples import (
     LaplaceSamples as LaplaceSamples,
     draw_posterior as draw_posterior,
+    get_drawn_coefficients as get_drawn_coefficients,
     label_variances as label_variances,
 )
 from kernelfields.reports.inspection import ModelSummary as ModelSummary

@@ -54,12 +54,12 @@ from kernelfields.estimators import questions
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, SingleFormat
 from kernelfields.estimators.answering.lengths import answer_by_lengths, cut_by_lengths
-from kernelfields.estimators.answers import share_of_fit
 from kernelfields.estimators.base import prepare_fit
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.kept_field import BasisLike, EngineLike, KernelLike, check_parameters
+from kernelfields.estimators.probabilities import share_of_fit
 from kernelfields.estimators.whole_sequences import ROWS, Predict, compare, draw_sequences
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.inference.answers import Answers

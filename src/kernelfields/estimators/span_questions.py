@@ -11,10 +11,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators import library
 from kernelfields.estimators.answering.formats import ByItem
+from kernelfields.estimators.answering.lengths import answer_by_lengths
 from kernelfields.numerics.parameters import is_real
 
 if TYPE_CHECKING:
@@ -55,18 +58,67 @@ class Entity(NamedTuple):
     alternatives: tuple[Entity, ...] = ()
 
 
-def find_entities(model: Any, X: object, scheme: str | None, least: float, known: object) -> list[list[Entity]]:
-    """Return the entities of each sequence, with the spans of probability ``least`` that overlap them."""
-    check_is_fitted(model)
+@accept_collections_by_item
+def predict_entities(
+    self: Any,
+    X: object,
+    *,
+    scheme: str | None = "auto",
+    least: float = 0.05,
+    known: object = None,
+    lengths: ArrayLike | None = None,
+) -> list[list[Entity]]:
+    """Return the entities of each sequence.
+
+    They are those of :meth:`predict`. The probability of an entity is that of the whole span among all labellings:
+    that it begins and ends where it does, with its type. It is exact.
+
+    Parameters
+    ----------
+    X : inputs
+        Sequences, graphs or rows, in a form that :meth:`fit` takes.
+    scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+        How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+        "O", for a SegmentCRF a segment.
+    least : float, default 0.05
+        The least probability of alternatives, which are spans that overlap an entity.
+    known : labels or None, default None
+        What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
+
+    Returns
+    -------
+    list of lists of Entity
+        For each sequence its entities: label, begin, end (exclusive), probability, alternatives.
+
+    See Also
+    --------
+    predict_boundaries : Return the probability that a span begins.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+    >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+    >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+    >>> for entity in crf.predict_entities([["Ada", "Byron", "slept"]])[0]:
+    ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
+    PER 0 2 0.81
+    """
+    if lengths is not None:
+        given: dict[str, Any] = {"scheme": scheme, "least": least, "known": known}
+        return answer_by_lengths(predict_entities, self, X, lengths, **given)
+    check_is_fitted(self)
     check_least(least)
-    spans = model._answer_format.spans
-    rules, types = spans.rules(model.classes_, scheme)
+    spans = self._answer_format.spans
+    rules, types = spans.rules(self.classes_, scheme)
     found: list[list[Entity]] = []
-    for answers in model.answers(X, known=known):
+    for answers in self.answers(X, known=known):
         if not answers.data.n_positions:
             found += [[] for _ in answers.requested.lengths]
             continue
-        predicted: Bounds = spans.predicted(model, answers, rules)
+        predicted: Bounds = spans.predicted(self, answers, rules)
         found += answers.by_item(list_entities(answers, predicted, rules, types, float(least)), [])
     return found
 
@@ -87,14 +139,52 @@ def list_entities(
     return (_add_alternatives(*pair) for pair in zip(own, others, strict=True))
 
 
-def boundary_shares(model: Any, X: object, scheme: str | None, known: object) -> ByItem:
-    """Return the probability of the begin of a span at each position."""
-    check_is_fitted(model)
-    form = model._answer_format
-    rules, _ = form.spans.rules(model.classes_, scheme)
+@accept_collections_by_item
+def predict_boundaries(
+    self: Any, X: object, *, scheme: str | None = "auto", known: object = None, lengths: ArrayLike | None = None
+) -> ByItem:
+    """Return the probability of the begin of a span at each position.
+
+    Spans are those of :meth:`predict_entities`; without a scheme they are runs of one label.
+
+    Parameters
+    ----------
+    X : inputs
+        Sequences, graphs or rows, in a form that :meth:`fit` takes.
+    scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+        How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+        "O", for a SegmentCRF a segment.
+    known : labels or None, default None
+        What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+    lengths : array (n_items,) or mask (n_items, T), default None
+        The lengths of sequences in one array, as for :meth:`fit`.
+
+    Returns
+    -------
+    list of arrays (T,)
+        The probabilities of each sequence.
+
+    See Also
+    --------
+    predict_entities : Return the spans with their probabilities.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+    >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+    >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+    >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
+    array([0.97, 0.1 , 0.03])
+    """
+    if lengths is not None:
+        return answer_by_lengths(predict_boundaries, self, X, lengths, scheme=scheme, known=known)
+    check_is_fitted(self)
+    form = self._answer_format
+    rules, _ = form.spans.rules(self.classes_, scheme)
     parts = (
         (batch.requested, library.boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
-        for batch in model.answers(X, known=known)
+        for batch in self.answers(X, known=known)
     )
     return form.arrange(parts)
 

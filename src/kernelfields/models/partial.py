@@ -174,3 +174,9 @@ class CriteriaOfParts:
         """Return the criteria of one part."""
         asked = [shares.make_expectations(data, self.classes, is_part=True) for shares in self.settings.expectations]
         return Criteria([part for own in asked for part in own])
+
+
+def refuse_expectations(structure: Any, method: str, advice: str) -> None:
+    """Raise ValueError with advice if a fit has expectations, which a method does not support."""
+    if structure.has_expected_shares:
+        raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")

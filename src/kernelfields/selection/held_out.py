@@ -20,10 +20,10 @@ from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
-from kernelfields.estimators.answers import share_of_fit
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
+from kernelfields.estimators.probabilities import share_of_fit
 from kernelfields.estimators.questions import LabelField
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.answers import Answers

@@ -7,23 +7,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from sklearn.base import clone
 
-from kernelfields import kernels
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
+from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.readers import InputReader, learn_limits
-from kernelfields.data.reading import LabelForm, has_words, is_sequence, materialize_iterator
+from kernelfields.data.reading import has_words, materialize_iterator
 from kernelfields.inputs.step import STATISTICS
-from kernelfields.numerics.parameters import check_window, get_open_parameters, is_auto, resolve_open
-from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.wording import inflect
+from kernelfields.numerics.lazy import defer
+from kernelfields.numerics.parameters import is_auto, resolve_open
 from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
     from kernelfields.data.label_dictionary import LabelDictionary
-    from kernelfields.numerics.group import Group
     from kernelfields.objective.term import Term
 
 #: Reader and classes of all data, for a part of them.
@@ -65,6 +61,8 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
     # ---- the data of a fit
 
+    to_natural_sparsity = defer(lambda: library.separate_categories)
+
     def new_reader(self, X: object, part_of: PartOf | None = None) -> InputReader:
         """Return an unfitted reader for the kind of X, for a part of distributed data."""
         apart: bool | Sequence[str] = library.has_named_kinds(self.settings.kernel)
@@ -74,38 +72,9 @@ class SequenceStructure(Structure[Chains, InputReader]):
         rows = replace(reader.rows, apart=apart)
         return replace(reader, features=make_features(self.settings.features, X), rows=rows)
 
-    def to_natural_sparsity(self, reader: InputReader, data: Chains, among: Group) -> Chains:
-        """Choose dense or sparse storage by the density of data; separate numbers and categories of few features."""
-        open_ones = {"support", "l1"} & set(self.settings.get_params(deep=False))
-        free = open_ones <= set(get_open_parameters(self.settings))
-        alone = check_window(self.window) == (0, 0)
-        # Kernels name columns of their own by place, and categories would change places.
-        few = free and alone and self.settings.ties is None and self.dictionary is None and not reader.own.rows
-        if reader.rows.apart or (reader.rows.encoder is not None and few):
-            return reader.rows.with_categories(data, among)
-        return reader.rows.to_natural_sparsity(data, among)
-
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
-        if self.settings.constraints is None:
-            return y
-        constraints = library.Constraints.parse(self.settings.constraints)
-        if constraints.scheme is None or constraints.strict:
-            return y
-        y = materialize_iterator(y)
-        if isinstance(y, LabelForm) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
-            return y
-        mended, changed = library.rewrite_labels(y, library.find_scheme(constraints.scheme))
-        if not changed:
-            return y
-        if warn:
-            first, several = changed[0], len(changed) > 1
-            warn_user(
-                f"{inflect(len(changed), 'label')} of y break{'s' * (not several)} the scheme "
-                f"{constraints.scheme!r} and {'are' if several else 'is'} mended, the first at sequence "
-                f"{first.sequence}, position {first.position}: {first.label!r} is read as {first.new!r}. Constraints("
-                f"scheme={constraints.scheme!r}, strict=True) makes this an error",
-            )
-        return mended
+        constraints = self.settings.constraints
+        return y if constraints is None else library.mend_labels(constraints, y, warn=warn)
 
     def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
         if self.dictionary is not None:
@@ -138,27 +107,14 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
     # ---- clique sets
 
-    def nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
-        """Return the clique sets of positions and of neighbours, with ``shared`` parameters."""
-        return [
-            NodeCliques(self.settings.kernel, prior_variance=self.settings.prior_variance, **shared),
-            self.edges.with_defaults(prior_variance=self.first_variance, **shared),
-        ]
+    def nodes_and_edges(self) -> list[CliqueSet]:
+        """Return the clique sets of positions and of neighbours, completed by parameters of the estimator."""
+        given = self.settings.get_params(deep=False)
+        shared = {name: given[name] for name in USUAL.keys() & given.keys()} | {"window": self.window}
+        edges = self.edges.with_defaults(**shared | {"prior_variance": self.first_variance})
+        return [NodeCliques(self.settings.kernel, **shared), edges]
 
-    def beside_categories(self, cliques: Sequence[CliqueSet], reader: InputReader) -> list[CliqueSet]:
-        """Return clique sets with separate functions of numeric columns and of categories."""
-        if not reader.rows.categories:
-            return list(cliques)
-        n_numbers = reader.n_columns - reader.rows.categories
-        nodes, *others = cliques
-        if library.has_named_kinds(nodes.kernel):
-            return [clone(nodes).set_params(kernel=nodes.kernel.with_places(n_numbers)), *others]
-        own = nodes.prior_variance if self.variance_of_categories is None else self.variance_of_categories
-        kernel = library.resolve_kernel(nodes.kernel)
-        if not isinstance(kernel, kernels.Columns):  # that of a field whose fit goes on
-            nodes = clone(nodes).set_params(kernel=kernels.Columns(kernel, 0, n_numbers))
-        linear = NodeCliques(kernels.Columns(kernels.Linear(), n_numbers), prior_variance=own, name="categories")
-        return [nodes, linear, *others] if own else [nodes, *others]
+    beside_categories = defer(lambda: library.beside_categories)
 
     # ---- fitted attributes
 
@@ -202,11 +158,7 @@ class ChainStructure(SequenceStructure):
         cliques = self.settings.cliques
         if cliques is not None:
             return [cliques] if isinstance(cliques, CliqueSet) else cliques
-        usual = self.with_usual_values()
-        given = usual.settings
-        return usual.nodes_and_edges(
-            window=usual.window, basis=given.basis, rank=given.rank, support=given.support, l1=given.l1
-        )
+        return self.with_usual_values().nodes_and_edges()
 
     def learn(
         self, X: object, y: object, sample_weight: object, part_of: PartOf | None = None
@@ -222,4 +174,7 @@ class ChainStructure(SequenceStructure):
         return reader, chains, classes
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
-        return library.name_cliques(self.beside_categories(self.described_cliques(), training.reader))
+        cliques = self.described_cliques()
+        return library.name_cliques(
+            self.beside_categories(cliques, training.reader) if training.reader.rows.categories else cliques
+        )

@@ -139,16 +139,18 @@ class SegmentStructure(SequenceStructure):
         """Return the clique sets that the parameters describe."""
         usual = self.with_usual_values()
         given = usual.settings
-        seen: dict[str, Any] = {"basis": given.basis, "rank": given.rank, "window": usual.window}
-        shared = {**seen, "prior_variance": usual.first_variance}
-        cliques = usual.nodes_and_edges(**seen)
+        cliques = usual.nodes_and_edges()
         if given.durations is not None:
+            shared = {"basis": given.basis, "rank": given.rank, "prior_variance": usual.first_variance}
             durations = DurationCliques() if isinstance(given.durations, str) else given.durations
-            cliques.append(durations.with_defaults(**{**shared, "window": 1}).set_params(max_duration=max_duration))
+            cliques.append(durations.with_defaults(**shared).set_params(max_duration=max_duration))
         return cliques
 
     def clique_sets(self, training: Any) -> library.NamedCliques:
-        return name_cliques(self.beside_categories(self.described_cliques(training.spec.max_duration), training.reader))
+        cliques = self.described_cliques(training.spec.max_duration)
+        return name_cliques(
+            self.beside_categories(cliques, training.reader) if training.reader.rows.categories else cliques
+        )
 
     # ---- after a fit
 

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.given_labels import given_labels, resolve_partial_labels
-from kernelfields.data.readers import InputReader, read_labels
+from kernelfields.data.given_labels import resolve_partial_labels
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import SEQUENCES, ItemNames
 from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, resolve_settings
+from kernelfields.numerics.lazy import defer
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.structures import library
 
@@ -55,8 +56,6 @@ class Structure(ABC, Generic[Data, Reader]):
     reader: Any = None
     classes: Any = None
     spec: Any = None
-    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
-    variance_of_categories: float | None = None
 
     #: The kind of the family of labellings.
     kind: ClassVar[str]
@@ -114,19 +113,9 @@ class Structure(ABC, Generic[Data, Reader]):
     def check(self) -> None:
         """Raise if parameters contradict each other."""
 
-    def refuse_expectations(self, method: str, advice: str) -> None:
-        """Raise ValueError with advice if a fit has expectations, which a method does not support."""
-        if self.has_expected_shares:
-            raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
-
     def with_usual_values(self) -> Self:
         """Return the structure with default values of open parameters."""
         return replace(self, settings=with_usual_values(self.settings))
-
-    def masks(self, classes: np.ndarray) -> library.ConstraintMasks | None:
-        """Return the penalties of the constraints; None without constraints."""
-        constraints = self.settings.constraints
-        return None if constraints is None else library.resolve_constraints(constraints, classes)
 
     # ---- the family
 
@@ -137,7 +126,9 @@ class Structure(ABC, Generic[Data, Reader]):
 
     def family(self, classes: np.ndarray, data: Data | None) -> library.FamilySpec:
         """Return the specification of the family of labellings; ValueError if it needs data of other processes."""
-        return library.FamilySpec(self.kind, len(classes), self.masks(classes))
+        constraints = self.settings.constraints
+        masks = None if constraints is None else library.resolve_constraints(constraints, classes)
+        return library.FamilySpec(self.kind, len(classes), masks)
 
     def with_reader(self, reader: Reader, classes: np.ndarray, spec: library.FamilySpec | None = None) -> Self:
         """Return the structure of a fit; without ``spec`` the present parameters decide the family."""
@@ -175,24 +166,9 @@ class Structure(ABC, Generic[Data, Reader]):
 
     # ---- data that lie elsewhere
 
-    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Learn the reader from the partitions of a collection in this process, as :meth:`learn` does."""
-        group = library.RUNNING.get()
-        assert group is not None, "partitions are those of a process in a group"
-        return library.read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
-
-    def count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sorted labels of y, and the total weight of each."""
-        y = self.position_labels(self.training_labels(y, warn=True))
-        # A part of the data may hold one class only.
-        labels, partial, classes = read_labels(y, self.declared_classes, lengths, self.item_names, fewest=1)
-        rows = np.repeat(weights, lengths)
-        return classes, given_labels(labels, partial).totals(rows, len(classes))
-
-    def read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
-        """Read a part of the data of a fit by the reader of all data."""
-        whole = self.with_class_weight(class_weight).with_reader(reader, classes)
-        return whole.read_training(X, y, None)
+    learn_collection = defer(lambda: library.learn_collection)
+    count_labels = defer(lambda: library.count_labels)
+    read_part = defer(lambda: library.read_part)
 
     # ---- data after a fit
 
@@ -228,7 +204,9 @@ class Structure(ABC, Generic[Data, Reader]):
     def with_classes(self, classes: np.ndarray) -> Self:
         """Return the structure with more classes."""
         places = library.LabelGrowth.between(self.classes, classes).places
-        spec = replace(self.spec, n_labels=len(classes), masks=self.masks(classes))
+        constraints = self.settings.constraints
+        masks = None if constraints is None else library.resolve_constraints(constraints, classes)
+        spec = replace(self.spec, n_labels=len(classes), masks=masks)
         limits = [limit.with_labels(places, len(classes)) for limit in self.reader.limits]
         return replace(self, reader=replace(self.reader, limits=limits), classes=classes, spec=spec)
 

@@ -10,7 +10,8 @@ reader, and what was read takes its columns and types:
 
     read, gathered  ->  reader and classes of all  ->  the data of this process
 
-Partitions without items are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
+Structures of labels have ``learn_collection``, ``count_labels`` and ``read_part`` as methods. Partitions without items
+are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
 number of its partition, and its number within, before the fit starts; for that partitions are read one by one.
 """
 
@@ -24,8 +25,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
+from kernelfields.data.categories import with_categories
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.graph_reader import GraphReader
-from kernelfields.data.readers import InputReader, apply_transformer
+from kernelfields.data.readers import InputReader, apply_transformer, read_labels
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
 from kernelfields.data.table_reader import TableReader
 from kernelfields.data.whole_numbers import concatenate_labels
@@ -33,7 +36,7 @@ from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
 from kernelfields.numerics.containers import count_rows
-from kernelfields.numerics.group import Group
+from kernelfields.numerics.group import RUNNING, Group
 
 Found = TypeVar("Found")
 
@@ -173,7 +176,7 @@ def read_parts(
             "items, or use fewer processes"
         )
     if reader.rows.apart:
-        data = reader.rows.with_categories(data, group)
+        data = with_categories(reader.rows, data, group)
     shares = group.gather(int(counts.sum()))
 
     def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
@@ -186,6 +189,28 @@ def read_parts(
         return packed(X, y, weights, as_read)
 
     return reader, DataInParts(data, sum(sizes), group, read_some), classes
+
+
+def learn_collection(
+    self: Any, X: Partitions, y: Any, sample_weight: Any
+) -> tuple[InputReader, DataInParts, np.ndarray]:
+    """Learn the reader from the partitions of a collection in this process, as a structure does from all data."""
+    group = RUNNING.get()
+    assert group is not None, "partitions are those of a process in a group"
+    return read_parts(group, self, X, y, sample_weight)
+
+
+def count_labels(self: Any, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the sorted labels of y, and the total weight of each."""
+    y = self.position_labels(self.training_labels(y, warn=True))
+    # A part of the data may hold one class only.
+    labels, partial, classes = read_labels(y, self.declared_classes, lengths, self.item_names, fewest=1)
+    return classes, given_labels(labels, partial).totals(np.repeat(weights, lengths), len(classes))
+
+
+def read_part(self: Any, X: Any, y: Any, reader: InputReader, classes: np.ndarray, class_weight: Any) -> PackedData:
+    """Read a part of the data of a fit by the reader of all data."""
+    return self.with_class_weight(class_weight).with_reader(reader, classes).read_training(X, y, None)
 
 
 def _name_partition(

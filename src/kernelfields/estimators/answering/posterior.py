@@ -17,6 +17,7 @@ from kernelfields.estimators.answering.lengths import cut_by_lengths
 from kernelfields.estimators.kept_field import KeptField, blas_limit
 from kernelfields.estimators.workers import distribute_method
 from kernelfields.models.exact_certificate import certify as certify_field
+from kernelfields.models.partial import refuse_expectations
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers, blas_threads
 
@@ -76,8 +77,8 @@ def certify(
     if lengths is not None:
         X, y = cut_by_lengths(self._answer_format, X, y, lengths)
     fitted = self._field()
-    self.structure.refuse_expectations(
-        "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
+    refuse_expectations(
+        self.structure, "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
     )
     if scope not in ("rkhs", "span"):
         raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
@@ -162,7 +163,7 @@ def laplace(
     for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
         check_count(number, name)
     terms = self._field().terms
-    self.structure.refuse_expectations("laplace", "fit without them for a posterior")
+    refuse_expectations(self.structure, "laplace", "fit without them for a posterior")
     data = self.structure.read_training(X, y, sample_weight).drop_weightless()
     settings = self._sample_settings(sum(not term.is_constant for term in terms))
     sample = self._engine(data).place(data, self._field().spec, settings)
@@ -208,12 +209,5 @@ def sample_coefficients(self: KeptField[Any, Any]) -> dict[str, np.ndarray]:
     """
     return {
         term.name: np.stack([term.expand_labellings(row) for row in drawn])
-        for term, drawn in zip(self._field().terms, get_drawn_coefficients(self).samples, strict=True)
+        for term, drawn in zip(self._field().terms, library.get_drawn_coefficients(self).samples, strict=True)
     }
-
-
-def get_drawn_coefficients(model: KeptField[Any, Any]) -> library.LaplaceSamples:
-    """Return the drawn coefficients; ValueError without any."""
-    if model.laplace_ is None:
-        raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
-    return model.laplace_

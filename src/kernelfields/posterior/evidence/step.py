@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernelfields.data.ties import resolve_ties
+from kernelfields.models.partial import refuse_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.posterior.evidence.settings import EvidencePath, resolve_search
 
@@ -23,7 +24,7 @@ class LargestEvidence(FitStep):
         """Raise ValueError if the field has no evidence."""
         why = "optimize moves kernels and pivots of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
-        estimator.structure.refuse_expectations("optimize", "choose prior variances by cross-validation")
+        refuse_expectations(estimator.structure, "optimize", "choose prior variances by cross-validation")
 
     def around(self, solve: Solve) -> Solve:
         """Return a solve that searches for the largest evidence first."""

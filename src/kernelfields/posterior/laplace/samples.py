@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -328,3 +329,10 @@ def _unseen_deviation(term: Term, features: csr_array, seen: np.ndarray) -> np.n
     """Return the prior standard deviation of unseen features, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
+
+
+def get_drawn_coefficients(model: Any) -> LaplaceSamples:
+    """Return the drawn coefficients of an estimator; ValueError without any."""
+    if model.laplace_ is None:
+        raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
+    return model.laplace_
