@@ -68,7 +68,9 @@ STEPS = {
     "checkpoint": r"models/callbacks",
     "growing": r"models/growing",
     # The step, the number that it makes as large as it can, and the attributes and answers that have both.
-    "evidence": r"posterior/evidence|posterior/laplace|estimators/(kept_field|answering/posterior|library)",
+    "evidence": (
+        r"posterior/evidence|posterior/laplace|estimators/(kept_field|field_documents|answering/posterior|library)"
+    ),
 }
 #: Where users ask: stubs of public names, kinds of model files, the command.
 DOORS = r"__init__\.pyi$|^files\.py$|^cli/"

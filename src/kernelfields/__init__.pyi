@@ -1,9 +1,8 @@
 from kernelfields.annotators.annotated_crf import AnnotatedCRF as AnnotatedCRF
+from kernelfields.data.border_cliques import EndCliques as EndCliques, StartCliques as StartCliques
 from kernelfields.data.cliques import (
     EdgeCliques as EdgeCliques,
-    EndCliques as EndCliques,
     NodeCliques as NodeCliques,
-    StartCliques as StartCliques,
 )
 from kernelfields.data.far_cliques import LabelNgrams as LabelNgrams, SkipCliques as SkipCliques
 from kernelfields.data.graph_cliques import GraphFactors as GraphFactors

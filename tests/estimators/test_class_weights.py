@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.data.chains import weigh_samples
+from kernelfields.structures.class_weights import weigh_samples
 from kernelfields.structures.rows import single_nodes
 
 

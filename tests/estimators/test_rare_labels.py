@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from kernelfields import ChainCRF, NodeCliques
-from kernelfields.estimators.rare_labels import (
+from kernelfields.estimators.thresholds import (
     choose_by_thresholds,
     choose_thresholds,
     compute_mean_f1,

@@ -1,10 +1,9 @@
 from kernelfields.data.chains import Chains as Chains
+from kernelfields.data.border_cliques import EndCliques as EndCliques, StartCliques as StartCliques
 from kernelfields.data.cliques import (
     CliqueSet as CliqueSet,
     EdgeCliques as EdgeCliques,
-    EndCliques as EndCliques,
     NodeCliques as NodeCliques,
-    StartCliques as StartCliques,
 )
 from kernelfields.data.far_cliques import (
     LabelNgrams as LabelNgrams,

@@ -23,8 +23,6 @@ from kernelfields.data.any_labels import ANY_LABELS, Allowed
 from kernelfields.data.given_labels import GivenLabels, given_labels
 from kernelfields.data.reading import (
     Matrix,
-    balanced_weights,
-    find_place,
 )
 from kernelfields.inputs.step import Layout, Table
 from kernelfields.numerics.group import ALONE, Group
@@ -605,34 +603,9 @@ class Chains(Packed):
         return replace(self, offsets=offsets, weights=self.weights[sequences]), sequences
 
 
-PackedData = TypeVar("PackedData", bound=Packed)
-
-
 def draw_item_numbers(lengths: np.ndarray, most: int) -> np.ndarray:
     """Draw the numbers of items with about ``most`` positions by a fixed seed; all items if they have fewer."""
     if lengths.sum() <= most:
         return np.arange(len(lengths))
     order = np.random.default_rng(0).permutation(len(lengths))
     return np.sort(order[: int(np.searchsorted(np.cumsum(lengths[order]), most)) + 1])
-
-
-def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:
-    """Multiply the weights of samples by the weights of their classes, as in scikit-learn.
-
-    A sample of which nothing is known keeps its weight; where several labels are possible, it has the mean of theirs.
-    """
-    if class_weight is None:
-        return samples
-    shares = samples.given.shares(len(classes))
-    if isinstance(class_weight, str):
-        weights = balanced_weights(samples.weights @ shares)
-    else:
-        places = {label: place for place, label in enumerate(classes.tolist())}
-        weights = np.ones(len(classes))
-        for label, weight in class_weight.items():
-            weights[find_place(label, places, "class_weight names")] = weight
-    known = shares.sum(axis=1)
-    weighed = samples.weights * np.divide(shares @ weights, known, out=np.ones(len(known)), where=known > 0)
-    if not weighed.any():
-        raise ValueError("class_weight and sample_weight leave everything a weight of zero")
-    return replace(samples, weights=weighed)

@@ -3,10 +3,9 @@
     NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
     EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
                    (x_t, y_{t-1}, y_t)    w_t(a, b) = f(x_t, a, b)  with one
-    StartCliques   (y_1)  or (x_1, y_1)   added to the first position of each sequence
-    EndCliques     (y_T)  or (x_T, y_T)   added to the last
 
-Labels that are further apart are those of far_cliques.py, cliques of graphs those of graph_cliques.py.
+Cliques of the first and of the last label are in border_cliques.py, of labels that are further apart in far_cliques.py,
+of graphs in graph_cliques.py.
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
@@ -508,79 +507,3 @@ class EdgeCliques(CliqueSet):
             The rows of these positions.
         """
         return data.find_followers()
-
-
-@SETTINGS.register("start cliques")
-@complete_docstring
-class StartCliques(CliqueSet):
-    """The first label of each sequence, with the inputs there if a kernel is given.
-
-    See Also
-    --------
-    EndCliques : The last label.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-    >>> crf = ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(), StartCliques()], random_state=0).fit(X, y)
-    >>> crf.coef_["start"].shape
-    (1, 2)
-    """
-
-    default_name = "start"
-
-    def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the first position of each sequence.
-
-        Parameters
-        ----------
-        data : Packed
-            The data.
-
-        Returns
-        -------
-        ndarray (n,)
-            The rows of these positions.
-        """
-        return np.asarray(data.starts)
-
-
-@SETTINGS.register("end cliques")
-@complete_docstring
-class EndCliques(CliqueSet):
-    """The last label of each sequence, with the inputs there if a kernel is given.
-
-    See Also
-    --------
-    StartCliques : The first label.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-    >>> from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
-    >>> crf = ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(), EndCliques()], random_state=0).fit(X, y)
-    >>> crf.coef_["end"].shape
-    (1, 2)
-    """
-
-    default_name = "end"
-
-    def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the last position of each sequence.
-
-        Parameters
-        ----------
-        data : Packed
-            The data.
-
-        Returns
-        -------
-        ndarray (n,)
-            The rows of these positions.
-        """
-        return np.asarray(data.ends)

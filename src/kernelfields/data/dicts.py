@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +23,9 @@ from kernelfields.data.chunks import count_kept, read_chunk
 from kernelfields.data.names import NameTable
 from kernelfields.data.positions import show_value
 from kernelfields.data.reading import SEQUENCES, is_listing
+from kernelfields.inputs.scale import FEW_COLUMNS
 from kernelfields.numerics.containers import find_shape
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import make_offsets
 
@@ -269,3 +273,24 @@ def _drop_rare(packed: sp.csr_array, table: NameTable, min_freq: float) -> tuple
     if not kept.any():
         raise ValueError(f"no feature occurs in min_freq={min_freq} positions: make it smaller")
     return packed[:, np.flatnonzero(kept)], table.keep(kept)
+
+
+def with_categories(rows: Any, data: Any, among: Group = ALONE) -> Any:
+    """Return the named features of rows, a RowReader, as columns of numbers followed by columns of categories.
+
+    For few columns some of which hold other numbers than 0 and 1; others stay as they are.
+    """
+    inputs: Any = data.inputs  # sparse, where features have names
+    if rows.encoder is None or inputs.shape[1] > FEW_COLUMNS:
+        return data
+    is_number = np.zeros(inputs.shape[1], dtype=bool)
+    is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
+    is_number = among.total(is_number.astype(np.float64)) > 0.0
+    if not isinstance(rows.apart, bool):
+        is_number = np.isin(rows.encoder.feature_names_, rows.apart)
+    if not is_number.any() or is_number.all():
+        return data
+    order = np.argsort(~is_number, kind="stable")
+    rows.categories, rows.sparse = int(np.count_nonzero(~is_number)), False
+    rows.encoder = FeatureDictEncoder.from_spec([rows.encoder.feature_names_[column] for column in order])
+    return replace(data, inputs=inputs.toarray()[:, order])

@@ -1,6 +1,5 @@
-from kernelfields.data.categories import with_categories as with_categories
 from kernelfields.data.column_names import check_columns as check_columns, shared_columns as shared_columns
-from kernelfields.data.dicts import FeatureDictEncoder as FeatureDictEncoder
+from kernelfields.data.dicts import FeatureDictEncoder as FeatureDictEncoder, with_categories as with_categories
 from kernelfields.data.label_dictionary import (
     FittedDictionary as FittedDictionary,
     LabelDictionary as LabelDictionary,

@@ -16,7 +16,7 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import check_columns, shared_columns
 from kernelfields.data.graph_reading import GRAPHS, get_feature_tables
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.readers import InputReader, RowReader, check_own_columns, same_kind
+from kernelfields.data.readers import InputReader, RowReader, check_own_column, same_kind
 from kernelfields.data.ties import TiedColumns
 from kernelfields.inputs.steps import ColumnSteps
 
@@ -78,7 +78,8 @@ class GraphReader(InputReader):
         graphs, tables = Graphs.from_graphs(X), get_feature_tables(X)
         self.rows.columns = shared_columns(tables.get(None, ()), "graph")
         self.rows.learn_kind(graphs.inputs)
-        check_own_columns(self)
+        for column in self.own.rows:
+            check_own_column(self, column)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
         self.factors = {kind.name: FactorReader.learn(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs

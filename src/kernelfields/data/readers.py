@@ -1,14 +1,13 @@
 """Readers: the kind of inputs of a fit, by which new inputs are read for predictions.
 
     RowReader      lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> rows (N, d)
-    TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows (N,)
     InputReader    labelled sequences, their rows read by a RowReader                              -> Chains
     GraphReader    graphs with features of nodes and factors, graph_reader.py                      -> Graphs
     TableReader    one table (n, d), dense or CSR, table_reader.py                                 -> rows
 
-Transformers have readers of rows alone. Items are read by ``learn_items`` and ``read_items``, labels and weights by
-``learn`` and ``read``, alike for all, limits of labels by ``learn_limits``.
-``describe`` and ``rebuild`` are for model files.
+Transformers have readers of rows alone, of strings as well (features/text_reader.py). Items are read by ``learn_items``
+and ``read_items``, labels and weights by ``learn`` and ``read``, alike for all. ``describe`` and ``rebuild`` are for
+model files.
 Fails: ValueError or TypeError that names what differs from the data of the fit.
 """
 
@@ -46,7 +45,6 @@ from kernelfields.data.reading import (
 from kernelfields.inputs.steps import ColumnSteps, OwnColumns
 from kernelfields.numerics.containers import refuse_containers
 from kernelfields.numerics.group import ALONE, Group
-from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.user_warnings import warn_user
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
@@ -258,37 +256,6 @@ class RowReader:
         return cls(n_features, bool(described["sparse"]), names, encoder, categories=categories, **settings)
 
 
-@dataclass(eq=False)
-class TextReader(RowReader):
-    """Reader of sequences of strings as rows of one column, for transformers of text."""
-
-    n_features: int = 1
-
-    def learn_arrays(self, X: Any) -> tuple[Any, np.ndarray]:
-        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
-        return self.read_inputs(X)
-
-    def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
-        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
-        return self.read_inputs(X)
-
-    def read_inputs(self, X: Any) -> tuple[Any, np.ndarray]:
-        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
-        for index, sequence in enumerate(X):
-            if isinstance(sequence, str) or not all(isinstance(text, str) for text in sequence):
-                raise TypeError(
-                    f"sequence {index} must be a list of strings, as those of the fit, got {sequence!r:.60}"
-                )
-        texts = list(chain.from_iterable(X))
-        return np.array(texts, dtype=object), make_offsets(np.array([len(x) for x in X]))
-
-
-def choose_reader(X: object) -> RowReader:
-    """Return an unfitted reader for the kind of X, which accepts missing values."""
-    settings: dict[str, Any] = {"finite": False, "warns": False}
-    return TextReader(**settings) if has_words(X) else RowReader(**settings)
-
-
 def _are_plain(tables: Any) -> bool:
     """Whether tables are arrays without names of columns."""
     return all(type(table) is np.ndarray for table in tables)
@@ -307,8 +274,8 @@ class InputReader:
 
     #: What the rows of inputs are.
     rows: RowReader = field(default_factory=RowReader)
-    #: What limits the labels that positions may have: a dictionary, or nothing.
-    limits: Sequence[extras.FittedDictionary] = ()
+    #: What limits the labels that positions may have: a dictionary, to be learnt before a fit, or nothing.
+    limits: Sequence[Any] = ()
     #: What is done to the columns; nothing for plain arrays.
     steps: ColumnSteps = field(default_factory=ColumnSteps)
     #: Places of columns that kernels read as they come, which no step changes.
@@ -340,14 +307,12 @@ class InputReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
-        allowed: extras.LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return labelled data and the sorted classes.
 
-        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does.
         """
-        rules = [] if allowed is None else [allowed]
-        for rule in rules:
+        for rule in self.limits:
             X = rule.readable(X)
         if self.features is not None:
             y = materialize_iterator(y)
@@ -355,7 +320,7 @@ class InputReader:
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
         items = extras.with_categories(self.rows, items) if self.rows.apart else items
         data, known = self._labelled(items, y, sample_weight, classes)
-        self.limits = [rule.learn(X, data, known) for rule in rules]
+        self.limits = [rule.learn(X, data, known) for rule in self.limits]
         for limit in self.limits:
             data = limit.limit_for_fit(X, data)
         if self.steps.tables:
@@ -390,7 +355,8 @@ class InputReader:
     def learn_items(self, X: Any, *, keep_zeros: bool = False) -> Packed:
         """Learn the kind of X; return its items without labels."""
         inputs, offsets = self.rows.learn_inputs(X, keep_zeros=keep_zeros)
-        check_own_columns(self)
+        for column in self.own.rows:
+            check_own_column(self, column)
         return self.packs(inputs, offsets)
 
     def read_items(self, X: Any) -> Packed:
@@ -429,35 +395,11 @@ def apply_transformer(features: Transformer | None, X: Any) -> Any:
     return X if features is None else features.transform(X)
 
 
-def check_own_columns(reader: InputReader) -> None:
+def check_own_column(reader: InputReader, column: int) -> None:
     """Raise ValueError if inputs lack a column of the parameters of kernels."""
     n_columns, part = reader.rows.n_features, reader.nouns.part
-    for column in reader.own.rows:
-        if not 0 <= column < n_columns:
-            raise ValueError(
-                f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
-                f"columns of one {part}, from 0 to {n_columns - 1}"
-            )
-
-
-def learn_limits(
-    reader: InputReader,
-    rule: extras.LabelDictionary | None,
-    X: object,
-    y: object,
-    classes: np.ndarray,
-    sample_weight: object = None,
-    *,
-    further: bool = False,
-) -> Sequence[extras.FittedDictionary]:
-    """Learn allowed labels from labelled data by a rule, in the form that a reader applies.
-
-    With ``further`` those that the reader has learn from these as well.
-    """
-    if rule is None:
-        return ()
-    X = apply_transformer(reader.features, X)
-    plain = replace(reader, limits=(), features=None, steps=ColumnSteps())
-    chains = plain.read(X, y, sample_weight, classes)
-    known = [rule.learn_more(limit, X, chains) for limit in reader.limits] if further else []
-    return known or [rule.learn(X, chains, classes)]
+    if not 0 <= column < n_columns:
+        raise ValueError(
+            f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
+            f"columns of one {part}, from 0 to {n_columns - 1}"
+        )

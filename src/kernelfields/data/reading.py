@@ -41,7 +41,7 @@ from kernelfields.numerics.containers import (
     refuse_containers,
     refuse_tensor,
 )
-from kernelfields.numerics.parameters import is_real, is_sequence
+from kernelfields.numerics.parameters import is_sequence
 from kernelfields.numerics.sparse_rows import make_offsets
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.user_warnings import warn_user
@@ -702,17 +702,6 @@ def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames)
             f"{place} is not a whole number: labels are classes, and these look like regression targets. "
             "Bin them, or pass strings."
         )
-
-
-def check_class_weight(class_weight: object) -> None:
-    """Raise unless ``class_weight`` is None, "balanced" or a mapping of labels to weights."""
-    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-        return
-    if not isinstance(class_weight, Mapping):
-        raise TypeError(f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}")
-    for label, weight in class_weight.items():
-        if not is_real(weight) or not 0 <= weight < np.inf:
-            raise ValueError(f"class_weight[{label!r}] must be a finite number of at least 0, got {weight!r}")
 
 
 def balanced_weights(totals: np.ndarray) -> np.ndarray:

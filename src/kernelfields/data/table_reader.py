@@ -16,7 +16,7 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import column_names
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.positions import is_collection, is_feature_position
-from kernelfields.data.readers import InputReader, apply_transformer, check_own_columns, same_kind
+from kernelfields.data.readers import InputReader, apply_transformer, check_own_column, same_kind
 from kernelfields.data.reading import Matrix, check_finite, is_listing
 from kernelfields.inputs.step import Layout
 from kernelfields.numerics.containers import n_dimensions, refuse_tensor
@@ -44,7 +44,8 @@ class TableReader(InputReader):
         inputs, targets = _validate_rows(estimator, X, y, reset=True)
         self.rows.columns = column_names(X)
         self.rows.learn_kind(inputs)
-        check_own_columns(self)
+        for column in self.own.rows:
+            check_own_column(self, column)
         return inputs, targets
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:

@@ -115,19 +115,6 @@ def refuse_collections(*values: object, error: Exception) -> None:
         raise error
 
 
-def cluster_of_call(engine: object, *values: object) -> Engine | None:
-    """Return the engine whose workers run a method with some values; None for this process.
-
-    ValueError for values that are Dask collections if the engine is not that of a cluster.
-    """
-    has_collections = any(map(is_collection, values))
-    if not has_collections and isinstance(engine, str) and engine in ("auto", "threads", "torch"):
-        return None
-    from kernelfields.engines.named import find_call_engine
-
-    return find_call_engine(engine, has_collections)
-
-
 def accept_collections_by_item(method: Method) -> Method:
     """Make a method with one answer for each item of X accept Dask collections, too.
 

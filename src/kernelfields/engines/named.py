@@ -22,20 +22,6 @@ def find_engine(engine: Any) -> Engine | None:
     return _BY_NAME[engine]() if isinstance(engine, str) else engine
 
 
-def find_call_engine(engine: object, has_collections: bool) -> Engine | None:
-    """Return the engine whose workers run a method of this process, None for this process.
-
-    ValueError for values that are Dask collections if the engine is not that of a cluster.
-    """
-    if has_collections and getattr(engine, "name", engine) not in ("auto", "dask"):
-        raise ValueError(
-            f"X is a Dask collection: use engine='dask' or 'auto', or pass X.compute(), got engine={engine!r}"
-        )
-    means_workers: dict[str | None, bool] = {"dask": True, "auto": has_collections}
-    chosen = engines.Dask() if means_workers.get(engine if isinstance(engine, str) else None) else engine
-    return chosen.call_engine if isinstance(chosen, Engine) else None
-
-
 def _auto() -> Engine | None:
     return engines.Torch() if _device_pays() else None
 

@@ -20,7 +20,6 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.rare_labels import (
     LEARNT_DECODINGS,
     ChainRule,
-    get_thresholds,
 )
 from kernelfields.inputs.steps import ASKING
 from kernelfields.numerics.lazy import defer
@@ -229,8 +228,6 @@ class ChainCRF(SequenceField):
     @property
     def thresholds_(self) -> dict[Any, float]:
         """The probability thresholds of rare labels with ``decode="f1"``."""
-        return {
-            label: own for label, own in zip(self.classes_.tolist(), get_thresholds(self), strict=True) if own < 1.0
-        }
+        return library.list_thresholds(self)
 
     stream = defer(lambda: methods.stream)

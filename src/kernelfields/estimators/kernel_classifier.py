@@ -12,9 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from kernelfields.data.cliques import USUAL
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.reading import (
-    check_class_weight,
-)
 from kernelfields.data.table_reader import TableReader
 from kernelfields.engines.choice import accept_collections_by_item
 from kernelfields.estimators import library
@@ -171,7 +168,9 @@ class KernelClassifier(TableField[Graphs]):
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
-    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+    class_weight: Mapping[object, float] | str | None = parameter(
+        None, lambda value, name: library.check_class_weight(value)
+    )
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
 

@@ -1,3 +1,4 @@
+from kernelfields.structures.class_weights import check_class_weight as check_class_weight
 from kernelfields.data.constraints import Scheme as Scheme
 from kernelfields.data.label_notations import recognize_scheme as recognize_scheme
 from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary, check_dictionary as check_dictionary
@@ -45,6 +46,11 @@ from kernelfields.estimators.observers import (
     make_observing_steps as make_observing_steps,
 )
 from kernelfields.estimators.requested import requested_steps as requested_steps
+from kernelfields.estimators.thresholds import (
+    RareLabels as RareLabels,
+    choose_thresholds as choose_thresholds,
+    list_thresholds as list_thresholds,
+)
 from kernelfields.features.choice import (
     check_transformers as check_transformers,
 )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
+from kernelfields.engines.engine import Engine
 from kernelfields.estimators.kept_field import check_parameters
 from kernelfields.estimators.observers import get_progress
 from kernelfields.models.callbacks import StepCallback
@@ -27,12 +28,42 @@ from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from kernelfields.engines.dask.engine import Dask
     from kernelfields.engines.dask.launch import Run
     from kernelfields.solvers.loop import Iteration
 
 
-def run_on_workers(cluster: Dask, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
+def run_elsewhere(method: Callable[..., Any], estimator: Any, arguments: tuple, settings: dict[str, Any]) -> Any:
+    """Run a method on the workers of the cluster of an estimator; in this process if there is none."""
+    cluster = get_cluster(estimator, *arguments[:2])
+    if cluster is None:
+        return method(estimator, *arguments, **settings)
+    return run_on_workers(cluster, estimator, method.__name__, arguments, settings)
+
+
+def get_cluster(estimator: Any, X: object, y: object = None) -> Any:
+    """Return the cluster of an estimator; None for this process and for workers.
+
+    This is where a fit learns that its data are Dask collections: workers get their partitions. ValueError for
+    collections if the engine is not that of a cluster.
+    """
+    engine = getattr(estimator, "engine", None)
+    has_collections = is_collection(X) or is_collection(y)
+    if engine is None:
+        nested = getattr(estimator, "estimator", None)
+        # Estimators around a field read no collections, and refuse them in this process.
+        return None if nested is None or has_collections else get_cluster(nested, X, y)
+    if has_collections and getattr(engine, "name", engine) not in ("auto", "dask"):
+        raise ValueError(
+            f"X is a Dask collection: use engine='dask' or 'auto', or pass X.compute(), got engine={engine!r}"
+        )
+    if isinstance(engine, str) and (engine == "dask" or has_collections):
+        from kernelfields.engines.dask.engine import Dask
+
+        return Dask().call_engine
+    return engine.call_engine if isinstance(engine, Engine) else None
+
+
+def run_on_workers(cluster: Any, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
     """Run a method of an estimator on all workers; copy the attributes it has set, and return its result."""
     if "callbacks" in estimator.get_params(deep=False):
         check_parameters(estimator)

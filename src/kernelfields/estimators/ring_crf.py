@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelfields.data.border_cliques import EndCliques, StartCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EndCliques, StartCliques
 from kernelfields.data.readers import InputReader
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.inference.ring import Rings

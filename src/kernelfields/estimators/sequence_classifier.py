@@ -31,7 +31,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.cliques import USUAL_RANK, EdgeCliques, NodeCliques, StartCliques
+from kernelfields.data.border_cliques import StartCliques
+from kernelfields.data.cliques import USUAL_RANK, EdgeCliques, NodeCliques
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, given_labels
 from kernelfields.data.partial_labels import SoftTargets, are_partly_known, share_right
 from kernelfields.data.partial_rows import PartialRows
@@ -41,7 +42,6 @@ from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     Seed,
-    check_class_weight,
     check_sample_weight,
     is_feature_sequences,
     is_sequence,
@@ -101,6 +101,7 @@ from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import resolve_tolerance
 from kernelfields.solvers.loop import Solution
 from kernelfields.structures.chains import make_features
+from kernelfields.structures.class_weights import check_class_weight
 from kernelfields.structures.classes import ClassStructure
 from kernelfields.structures.rows import partly_labelled, single_nodes
 

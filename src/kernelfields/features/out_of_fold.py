@@ -29,11 +29,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.graph_reading import GRAPHS, is_list_of_graphs, read_graphs
-from kernelfields.data.readers import RowReader, TextReader, choose_reader
+from kernelfields.data.readers import RowReader
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, repeat_labels
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
+from kernelfields.features.text_reader import TextReader, choose_reader
 from kernelfields.numerics.containers import n_dimensions
 
 

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.readers import RowReader, TextReader, choose_reader
+from kernelfields.data.readers import RowReader
 from kernelfields.data.reading import Matrix, is_empty
 from kernelfields.features.folds import known_labels, repeat_labels
 from kernelfields.features.stored_transformers import (
@@ -35,6 +35,7 @@ from kernelfields.features.stored_transformers import (
     store_transformer,
 )
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
+from kernelfields.features.text_reader import TextReader, choose_reader
 
 _PASSTHROUGH = "passthrough"
 

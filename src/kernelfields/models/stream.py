@@ -29,8 +29,8 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.border_cliques import EndCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EndCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.ragged import plain_strings
 from kernelfields.data.readers import InputReader, apply_transformer

@@ -28,7 +28,6 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
 from kernelfields.data.constraints import Constraints, guess_scheme
 from kernelfields.data.given_labels import given_labels
-from kernelfields.data.indicators import read_indicator
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -39,6 +38,7 @@ from kernelfields.numerics.parameters import resolve_open
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, has_several_labels
 from kernelfields.selection.variance_path import FoldFit
+from kernelfields.structures.indicators import read_indicator
 
 Scorer = Callable[[FoldFit], float]
 #: What users give: a name, or a function of a fitted estimator, held-out inputs and their labels.

@@ -12,9 +12,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from kernelfields.data.categories import with_categories
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, NodeCliques
+from kernelfields.data.dicts import with_categories
 from kernelfields.data.readers import InputReader
 from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear
@@ -31,7 +31,7 @@ def separate_categories(self: Any, reader: InputReader, data: Chains, among: Gro
     free = open_ones <= set(get_open_parameters(self.settings))
     alone = check_window(self.window) == (0, 0)
     # Kernels name columns of their own by place, and categories would change places.
-    few = free and alone and self.settings.ties is None and self.dictionary is None and not reader.own.rows
+    few = free and alone and self.settings.ties is None and not reader.limits and not reader.own.rows
     if reader.rows.apart or (reader.rows.encoder is not None and few):
         return with_categories(reader.rows, data, among)
     return reader.rows.to_natural_sparsity(data, among)

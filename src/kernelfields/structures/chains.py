@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.readers import InputReader, learn_limits
-from kernelfields.data.reading import has_words, materialize_iterator
+from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import has_words
 from kernelfields.inputs.step import STATISTICS
 from kernelfields.numerics.lazy import defer
 from kernelfields.numerics.parameters import is_auto, resolve_open
@@ -19,7 +19,6 @@ from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
-    from kernelfields.data.label_dictionary import LabelDictionary
     from kernelfields.objective.term import Term
 
 #: Reader and classes of all data, for a part of them.
@@ -38,11 +37,6 @@ def make_features(features: Any, X: Any) -> Any:
 @dataclass(frozen=True, eq=False)
 class SequenceStructure(Structure[Chains, InputReader]):
     """Labels of the positions of sequences: the common part of chains and segments."""
-
-    @property
-    def dictionary(self) -> LabelDictionary | None:
-        """The rule for allowed labels of positions; None without one."""
-        return self.settings.allowed
 
     @property
     def edges(self) -> CliqueSet:
@@ -65,21 +59,16 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
     def new_reader(self, X: object, part_of: PartOf | None = None) -> InputReader:
         """Return an unfitted reader for the kind of X, for a part of distributed data."""
-        apart: bool | Sequence[str] = library.has_named_kinds(self.settings.kernel)
-        if apart and part_of is not None:
-            apart = part_of[0].rows.numbers
-        reader = super().new_reader(X)
-        rows = replace(reader.rows, apart=apart)
-        return replace(reader, features=make_features(self.settings.features, X), rows=rows)
+        kernel, reader = self.settings.kernel, super().new_reader(X)
+        reader.features = make_features(self.settings.features, X)
+        reader.limits = [rule for rule in [self.settings.allowed] if rule is not None]
+        if not isinstance(kernel, str) and library.has_named_kinds(kernel):
+            reader.rows.apart = True if part_of is None else part_of[0].rows.numbers
+        return reader
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         constraints = self.settings.constraints
         return y if constraints is None else library.mend_labels(constraints, y, warn=warn)
-
-    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
-        if self.dictionary is not None:
-            raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
-        return super().learn_collection(X, y, sample_weight)
 
     # ---- data after a fit
 
@@ -97,13 +86,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         # Labels of a fit may be what a dictionary does not allow: they are allowed where they stand.
         return self._read_items(X, y, sample_weight).for_fit()
 
-    def learn_batch(
-        self, X: object, y: object, sample_weight: object, *, further: bool = False
-    ) -> tuple[InputReader, Chains, np.ndarray]:
-        X, y, classes = materialize_iterator(X), self.training_labels(materialize_iterator(y), warn=True), self.classes
-        given = self.dictionary, X, self.position_labels(y), classes, sample_weight
-        reader = replace(self.reader, limits=learn_limits(self.reader, *given, further=further))
-        return reader, self.with_reader(reader, classes).read_training(X, y, sample_weight), classes
+    learn_batch = defer(lambda: library.learn_batch)
 
     # ---- clique sets
 
@@ -144,7 +127,7 @@ class ChainStructure(SequenceStructure):
 
     @property
     def is_engine_free(self) -> bool:
-        return self.dictionary is None and not any(clique.needs_threads for clique in self.described_cliques())
+        return self.settings.allowed is None and not any(clique.needs_threads for clique in self.described_cliques())
 
     def count_sequential_steps(self, data: Chains) -> int:
         return int(data.own.lengths.max(initial=0))
@@ -167,7 +150,7 @@ class ChainStructure(SequenceStructure):
         reader = self.new_reader(X, part_of)
         seen = any(clique.observed_only for clique in self.described_cliques())
         known = self.declared_classes if part_of is None else part_of[1]
-        chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.dictionary)
+        chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known)
         spec = self.family(classes, chains)
         if spec.has_forbidden_labellings(chains):
             library.check_labels(chains, spec, classes)

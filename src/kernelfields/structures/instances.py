@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.data.cliques import CliqueSet, EdgeCliques
-from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.data.table_reader import TableReader
@@ -20,6 +19,7 @@ from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.instance_terms import InstanceTerms, named_cliques, pair_names
 from kernelfields.models.label_graph import label_edges
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.structures.indicators import INSTANCES, read_indicator
 from kernelfields.structures.rows import TableStructure
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from kernelfields.models.build import (
 from kernelfields.models.continuation import all_classes as all_classes
 from kernelfields.models.documents import check_classes as check_classes
 from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
+from kernelfields.structures.batches import learn_batch as learn_batch
 from kernelfields.structures.categories import (
     beside_categories as beside_categories,
     separate_categories as separate_categories,

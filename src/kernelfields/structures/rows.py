@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.data.chains import weigh_samples
 from kernelfields.data.graph_cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import LabelWeights, are_partly_known
@@ -24,6 +23,7 @@ from kernelfields.models.build import name_cliques
 from kernelfields.numerics.containers import find_shape
 from kernelfields.numerics.parameters import with_values
 from kernelfields.structures import library
+from kernelfields.structures.class_weights import weigh_samples
 from kernelfields.structures.structure import Data, Structure
 
 if TYPE_CHECKING:

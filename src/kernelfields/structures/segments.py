@@ -122,7 +122,7 @@ class SegmentStructure(SequenceStructure):
         reader, longest = self.new_reader(X, part_of), self.settings.max_duration
         known = None if part_of is None else part_of[1]
         known = self.declared_classes if known is None else known
-        chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.dictionary)
+        chains, classes = reader.learn(X, y, sample_weight, classes=known)
         if longest is None:
             chains.given.check_complete("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._add_segments(chains, begins, longest)

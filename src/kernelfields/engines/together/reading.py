@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
-from kernelfields.data.categories import with_categories
+from kernelfields.data.dicts import with_categories
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.readers import InputReader, apply_transformer, read_labels
@@ -195,6 +195,8 @@ def learn_collection(
     self: Any, X: Partitions, y: Any, sample_weight: Any
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
     """Learn the reader from the partitions of a collection in this process, as a structure does from all data."""
+    if self.settings.get_params(deep=False).get("allowed") is not None:
+        raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
     group = RUNNING.get()
     assert group is not None, "partitions are those of a process in a group"
     return read_parts(group, self, X, y, sample_weight)

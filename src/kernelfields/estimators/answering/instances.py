@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.given_labels import given_labels
-from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.ragged import refuse_scorers_of_one_label
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.estimators.answering.decisions import BestLabelling, Decision, DecodeRule
 from kernelfields.estimators.answering.formats import AnswerFormat, Labelled, Parts, Tokens
 from kernelfields.estimators.going_on import has_learnt_to_decide
-from kernelfields.estimators.rare_labels import half_largest_f1
+from kernelfields.estimators.thresholds import half_largest_f1
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import should_learn_settings
+from kernelfields.structures.indicators import INSTANCES, read_indicator
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers

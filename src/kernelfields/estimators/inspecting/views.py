@@ -166,26 +166,25 @@ def explain(
 def summary(self: KeptField[Any, Any]) -> library.ModelSummary:
     """Return a summary of the fitted field.
 
-        Returns
-        -------
-        ModelSummary
-            Labels, clique sets, the fit, its certificates and what was left to the data, to be printed, shown by a
-            notebook or put on a page of a report.
+    Returns
+    -------
+    ModelSummary
+        Labels, clique sets, the fit, its certificates and what was left to the data, to be printed, shown by a
+        notebook or put on a page of a report.
 
-        See Also
-        --------
-        weights : Return the largest weights of all labels.
+    See Also
+    --------
+    weights : Return the largest weights of all labels.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from sklearn.utils.validation import check_is_fitted
-        >>> from kernelfields import ChainCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> print(str(crf.summary()).splitlines()[0])
-        ChainCRF: 2 labels, 1 input feature, 2 clique sets, 10 weights
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+    >>> print(str(crf.summary()).splitlines()[0])
+    ChainCRF: 2 labels, 1 input feature, 2 clique sets, 10 weights
     """
     field = self._field()
     forbidden = np.isneginf(field.spec.step_penalties)
@@ -209,34 +208,33 @@ def show(
 ) -> LabelledSequence:
     """Return one sequence with its predicted labels in colours, for a notebook or a page.
 
-        Parameters
-        ----------
-        x : sequence
-            One sequence, in the form the model was fitted on.
-        y : sequence of labels or None, default None
-            Its true labels, to mark those that are wrong; they may be labels that were not in the fit. Segments are
-            drawn above the predicted ones.
-        tokens : sequence or None, default None
-            What to show for each position, such as its word; None for the words of x, or a time line without words.
-        caption : str, default ""
-            A line above the picture.
+    Parameters
+    ----------
+    x : sequence
+        One sequence, in the form the model was fitted on.
+    y : sequence of labels or None, default None
+        Its true labels, to mark those that are wrong; they may be labels that were not in the fit. Segments are
+        drawn above the predicted ones.
+    tokens : sequence or None, default None
+        What to show for each position, such as its word; None for the words of x, or a time line without words.
+    caption : str, default ""
+        A line above the picture.
 
-        Returns
-        -------
-        LabelledSequence
-            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
+    Returns
+    -------
+    LabelledSequence
+        The labels with their probabilities, to be shown by a notebook or put on a page of a report.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from sklearn.utils.validation import check_is_fitted
-        >>> from kernelfields import ChainCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
-        >>> picture.labels
-        ('sun', 'rain')
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+    >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
+    >>> picture.labels
+    ('sun', 'rain')
     """
     check_is_fitted(self, "field_")
     return self._inspection.picture(self, x, y, tokens, caption)
