@@ -14,14 +14,11 @@ of two; padded ones have scores of minus infinity and are never stored.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-
-if TYPE_CHECKING:
-    from kernelfields.engines.torch.masked_chains import MaskedChains
 
 #: Sums of products below this one may have lost terms to underflow: logarithms replace them.
 LEAST = tl.constexpr(1e-200)
@@ -282,10 +279,10 @@ def _combine_marginals(marginals, flags, weights, gradient, n_time, n_labels, n_
     tl.store(gradient + row, tl.where(on, found, 0.0), mask=here)
 
 
-def sum_labellings(chains: MaskedChains, kinds: tuple[int, ...], *, with_zeros: bool = True) -> dict[str, torch.Tensor]:
+def sum_labellings(chains: Any, kinds: tuple[int, ...], *, with_zeros: bool = True) -> dict[str, torch.Tensor]:
     """Return sums over all labellings (0), consistent labellings (1), or both, by name; see masked_chains.py.
 
-    ``counts`` (2, B) are how many positions of each item a mask and lengths select, and how many are inside; ``flags``
+    ``chains`` are a MaskedChains. ``counts`` (2, B) are how many positions of each item a mask and lengths select, and how many are inside; ``flags``
     (K, B, T) say which. Without ``with_zeros``, marginals of positions that are not inside are not written.
     """
     scores, known, pairs = chains.scores.contiguous(), chains.known, chains.pairs
