@@ -87,7 +87,7 @@ def compiled_sums(
 
     def run(first: int, last: int) -> None:
         if first not in pieces:
-            _fill_exponentials(*layout.offsets[[first, last]].tolist(), node, passes.alpha)
+            _fill_exponentials(int(layout.offsets[first]), int(layout.offsets[last]), node, passes.alpha)
             forward_backward(first, last, *shared, _work_space(node))
         elif pieces[first] == 1:
             pass_long(first, Workers(1))
