@@ -282,8 +282,9 @@ def _combine_marginals(marginals, flags, weights, gradient, n_time, n_labels, n_
 def sum_labellings(chains: Any, kinds: tuple[int, ...], *, with_zeros: bool = True) -> dict[str, torch.Tensor]:
     """Return sums over all labellings (0), consistent labellings (1), or both, by name; see masked_chains.py.
 
-    ``chains`` are a MaskedChains. ``counts`` (2, B) are how many positions of each item a mask and lengths select, and how many are inside; ``flags``
-    (K, B, T) say which. Without ``with_zeros``, marginals of positions that are not inside are not written.
+    ``chains`` are a MaskedChains. ``counts`` (2, B) are how many positions of each item a mask and lengths select, and
+    how many are inside; ``flags`` (K, B, T) say which. Without ``with_zeros``, marginals of positions that are not
+    inside are not written.
     """
     scores, known, pairs = chains.scores.contiguous(), chains.known, chains.pairs
     (n_items, n_time, n_labels), tied, n_kinds = scores.shape, pairs is None, len(kinds)
