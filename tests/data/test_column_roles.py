@@ -90,6 +90,21 @@ def test_a_frame_with_times_is_fitted_as_one_without(kind):
     np.testing.assert_array_equal(timed.predict(table()), plain.predict(table()))  # new rows may have no times
 
 
+@pytest.mark.parametrize("kind", ["text", "datetimes"])
+def test_a_time_that_is_missing_is_said_and_its_column_left_out(kind):
+    times = pandas.Series(STAMPS if kind == "datetimes" else [str(stamp) for stamp in STAMPS])
+    times[[0, 7]] = None
+    field = ChainCRF("rbf", prior_variance=1.0, rank=10, random_state=0)
+    with pytest.warns(UserWarning, match=r"'time' \(date-times\). 'time' is missing in 2 rows"):
+        crf = FrameCRF(field, sequence="night").fit(table(time=times))
+    assert crf.feature_names_in_.tolist() == ["a", "b"]
+    with (
+        pytest.warns(UserWarning, match="left out"),
+        pytest.raises(ValueError, match="'time' is missing in row 0, and time_features are made of it"),
+    ):
+        FrameCRF(field, sequence="night", time_features=["hour"]).fit(table(time=times))
+
+
 def test_a_column_that_is_named_is_taken():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -43,7 +43,9 @@ class ColumnRoles(NamedTuple):
         return f"left out of the features: {reasons}.{order} {advice}"
 
 
-def column_roles(columns: Mapping[Hashable, Column | None], codes: np.ndarray) -> ColumnRoles:
+def column_roles(
+    columns: Mapping[Hashable, Column | None], codes: np.ndarray, n_missing: Mapping[Hashable, int] | None = None
+) -> ColumnRoles:
     """Separate the columns of features from the other columns.
 
     Parameters
@@ -52,6 +54,8 @@ def column_roles(columns: Mapping[Hashable, Column | None], codes: np.ndarray) -
         Columns by name; None for one that is not judged, which is a feature.
     codes : array (N,)
         The number of the sequence of each row.
+    n_missing : dict, optional
+        The number of missing values, filled here, of the columns that have some; orders of such times are not judged.
 
     Returns
     -------
@@ -76,7 +80,9 @@ def column_roles(columns: Mapping[Hashable, Column | None], codes: np.ndarray) -
                 times = read_times(column)
             except ValueError as error:
                 order = [f"is not looked at for its order: {error}"]
-            if times is not None and in_order:
+            if n_missing and name in n_missing:
+                order = [f"is missing in {inflect(n_missing[name], 'row')}"]
+            elif times is not None and in_order:
                 order = describe_order(times, codes)
     features = [name for name in columns if name not in left_out]
     return ColumnRoles(features, left_out, time, times, order)

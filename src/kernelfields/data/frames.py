@@ -303,7 +303,9 @@ class FrameReader:
         """Return the features among columns; if features are not named, warn of the other columns in one line."""
         if wrong := [each for each in self.time_features if each not in TIME_FEATURES]:
             raise ValueError(f"time_features must be among {list(TIME_FEATURES)}, got {wrong[0]!r}")
-        roles = column_roles({name: _find_deciding_values(table, name) for name in features}, groups.codes)
+        n_missing = {name: n for name in features if (n := _missing_rows(_column(table, name)).size)}
+        deciding = {name: _find_deciding_values(table, name) for name in features}
+        roles = column_roles(deciding, groups.codes, n_missing)
         self.time = roles.time
         if self.time is None and self._sorted_by is not None:
             self.time = self.sort
@@ -330,6 +332,10 @@ class FrameReader:
         if not self.time_features:
             return {}
         _need(table, self.time, "of times", "time_features=None")
+        if (missing := _missing_rows(_column(table, self.time))).size:
+            raise ValueError(
+                f"column {self.time!r} is missing in row {missing[0]}, and time_features are made of it. {_MISSING}"
+            )
         column = _find_deciding_values(table, self.time)
         times = None if column is None else read_times(column)
         if times is None:
@@ -554,8 +560,12 @@ def _need(table: DataFrame, name: Hashable, what: str, parameter: str) -> None:
 def _find_deciding_values(table: DataFrame, name: Hashable) -> np.ndarray | list[str] | None:
     """Return the values that decide whether a column is a feature, or None without such values."""
     narwhals, column = _narwhals(), _column(table, name)
-    if _missing_rows(column).size:
-        return None
+    if n_missing := _missing_rows(column).size:
+        timed = (narwhals.Datetime, narwhals.Date, narwhals.String, narwhals.Categorical, narwhals.Enum)
+        if n_missing == len(column) or column.dtype not in timed:
+            return None
+        # A column of times is no feature, whether or not one is missing: those around it decide.
+        column = column.fill_null(strategy="forward").fill_null(strategy="backward")
     if column.dtype in (narwhals.Datetime, narwhals.Date):
         if getattr(column.dtype, "time_zone", None) is not None:
             return [each.isoformat() for each in column.to_list()]
