@@ -6,7 +6,7 @@ the pivots, and the features Q z(x) = S^-1 k(B, x) are permuted as the pivots ar
 The functions of an orbit are sums over it and differences within it, and a kernel of finite rank has only so many of
 each. An orbit is a whole as long as any of its functions is new. Along functions that are not, K_BB is singular: R R^T
 has a small number there, which commutes with the permutations too, and features are zero.
-Cost: O(r^3) time, r^2 numbers, r the number of pivots after closing. Fails: ValueError if the kernel is not invariant.
+Cost: O(r^3) time, r^2 numbers, r the number of pivots after closing. Raises ValueError if the kernel is not invariant.
 """
 
 from __future__ import annotations

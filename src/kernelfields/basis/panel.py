@@ -24,7 +24,7 @@ kept in float64 beside Z, and the rows of candidates come from R by forward subs
 Z is one array, allocated once at full width: growing never copies it. Where memory is short, the array is mapped to a
 file (objective/designs/budget.py).
 
-Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
+Raises ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
 
 from __future__ import annotations

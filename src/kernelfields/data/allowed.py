@@ -4,7 +4,7 @@
 
 Arrays: begin (N + 1,) int64, labels (A,) int32. They hold for the field itself: its normaliser sums over allowed
 labels only. Partial labels (partial_labels.py) instead concern the labels of a field that may have others. Inference
-costs sum_t |A_{t-1}| |A_t|. Fails: ValueError naming the position that is left without labels.
+costs sum_t |A_{t-1}| |A_t|. Raises ValueError naming the position that is left without labels.
 """
 
 from __future__ import annotations

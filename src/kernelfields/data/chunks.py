@@ -18,7 +18,7 @@ name, "\:" is a colon and "\\" a backslash:
 
     ["bias", "len:2.5", "time=12\:30"]  ->  {"bias": 1.0, "len": 2.5, "time=12:30": 1.0}
 
-Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that names the feature, and
+Cost: a few flat buffers of the size of a chunk. Raises TypeError or ValueError that names the feature, and
 quotes the string where CRFsuite would go on with a weight of zero; the caller adds the place.
 """
 

@@ -13,7 +13,7 @@ in training only (support="observed", or a number: the least total weight of a p
 kernels may name a prior variance for each of its parts. These classes only describe; spaces and features are built
 from them when a model is fitted.
 
-Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueError for a window that is none.
+Sets of chains see a window of inputs, see numerics/windows.py. Raises ValueError for a window that is none.
 """
 
 from __future__ import annotations

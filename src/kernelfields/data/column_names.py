@@ -1,7 +1,7 @@
 """Names of the columns of data frames, checked against those of the fit.
 
 As in scikit-learn: names are strings, all of them or none. Tables without names pass, with a warning where others have
-names. Cost: one comparison of names per table. Fails: ValueError or TypeError that names the table and the columns.
+names. Cost: one comparison of names per table. Raises ValueError or TypeError that names the table and the columns.
 """
 
 from __future__ import annotations

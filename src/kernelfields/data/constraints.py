@@ -23,7 +23,7 @@ mended (data/spans.py), unless the constraints are strict:
     {"scheme": "bio", "strict": True}
 
 Arrays: penalties edge (L, L), start, end, label (L,), float64; of schemes allowed pairs (L, L), first and last
-labels (L,), bool. Cost: O(L^2) to resolve, O(N L) to apply, O(N) to check labels. Fails: ValueError for an unknown
+labels (L,), bool. Cost: O(L^2) to resolve, O(N L) to apply, O(N) to check labels. Raises ValueError for an unknown
 name, a label that has not the form of the scheme, or without the labels that have to be beside it, constraints that
 leave no labelling, and labels that break one (sequence and position are named).
 """

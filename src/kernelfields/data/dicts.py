@@ -5,7 +5,7 @@ position adds up. Weights of zero leave no trace and do not enter the vocabulary
 
 Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
 Cost: one pass over the Python objects, some thousand positions at a time, into flat buffers of 12 bytes per
-feature. Fails: TypeError or ValueError that names sequence, position and feature.
+feature. Raises TypeError or ValueError that names sequence, position and feature.
 """
 
 from __future__ import annotations

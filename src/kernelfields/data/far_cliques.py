@@ -4,7 +4,7 @@
     OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
     LabelNgrams    n-grams of three and more labels, those seen in training or with inputs; an OrderCliques set each
 
-Fails: ValueError for a lag or an order that is none.
+Raises ValueError for a lag or an order that is none.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ one-hot where it is text. Answers go the way back: one list or array per sequenc
 with the index and in the order of the rows of the table.
 
 Columns are found by their names, in any order, and others are not looked at. Cost: a copy of the features, and a dict
-per row where there is text. Fails: ValueError or TypeError that names the column and its first row that is wrong.
+per row where there is text. Raises ValueError or TypeError that names the column and its first row that is wrong.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reader of graphs: width and kind of the inputs of nodes and of each type of factors.
 
-Fails: ValueError that names the type whose inputs differ from those of the fit.
+Raises ValueError that names the type whose inputs differ from those of the fit.
 """
 
 from __future__ import annotations

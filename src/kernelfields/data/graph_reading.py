@@ -17,7 +17,7 @@ Result: packed inputs (N, d) and offsets (S + 1,), for each type of edges its na
 packed nodes, offsets (S + 1,) int64 and inputs None or (M, e), and the types of the nodes or None: node v has the type
 names[codes[v]], codes (N,) int64, names sorted or as declared. The members of a row are distinct, and no two rows of a
 type join the same nodes, in whatever order. Cost: one copy of the data and O(M k log M) in NumPy; Python loops run over
-graphs, and over nodes and edges of networkx graphs only. Fails: ValueError or TypeError naming the graph (counted from
+graphs, and over nodes and edges of networkx graphs only. Raises ValueError or TypeError naming the graph (counted from
 0), the row, or the node or edge of a networkx graph by its own name, and what to do about it.
 """
 

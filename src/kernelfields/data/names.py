@@ -5,7 +5,7 @@
 Names are looked up by the thousand: they are joined to one text in UTF-8, with a zero byte after each, and
 compiled loops find each part of it in a hash table of flat arrays. Names are compared byte by byte, so the answer
 is exact. Memory per name: its bytes, 8 for where it begins, 16 to 32 for its slots, and as much again at most for
-growth. Fails: TypeError where a name is not a string.
+growth. Raises TypeError where a name is not a string.
 """
 
 from __future__ import annotations

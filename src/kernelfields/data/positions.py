@@ -1,6 +1,6 @@
 """The forms of one position of an item: a mapping of features, a collection of feature strings, or neither.
 
-Fails: TypeError that shows the value, for an item without positions in an order.
+Raises TypeError that shows the value, for an item without positions in an order.
 """
 
 from __future__ import annotations

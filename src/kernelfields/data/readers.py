@@ -8,7 +8,7 @@
 Transformers have readers of rows alone, of strings as well (features/text_reader.py). Items are read by ``learn_items``
 and ``read_items``, labels and weights by ``learn`` and ``read``, alike for all. ``describe`` and ``rebuild`` are for
 model files.
-Fails: ValueError or TypeError that names what differs from the data of the fit.
+Raises ValueError or TypeError that names what differs from the data of the fit.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ counts with its weight in N and in N_a, as if it were there so many times, and L
 What is passed as ``random_state`` becomes a Generator.
 
 Cost: one copy of the data and O(N d) checks, O(nnz) for sparse inputs; O(N log L) for labels.
-Fails: ValueError or TypeError naming the sequence (counted from 0) and what to do about it.
+Raises ValueError or TypeError naming the sequence (counted from 0) and what to do about it.
 """
 
 from __future__ import annotations

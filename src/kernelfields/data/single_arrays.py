@@ -8,7 +8,7 @@
 Labels are cut like the positions that they belong to. Without lengths, rows at the end that are zero or NaN in some
 sequences, but not in as many rows of each, are taken for padding and refused. A table that is no list is answered by
 the FrameCRF that reads it, with the names of its own columns.
-Fails: ValueError or TypeError that says what to pass.
+Raises ValueError or TypeError that says what to pass.
 """
 
 from __future__ import annotations

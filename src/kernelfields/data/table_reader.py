@@ -1,6 +1,6 @@
 """The reader of one table (n, d), dense or CSR, with the attributes that scikit-learn sets.
 
-Fails: ValueError or TypeError, of scikit-learn's checks or naming a row of strings or named features.
+Raises ValueError or TypeError, of scikit-learn's checks or naming a row of strings or named features.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ that are inputs, whatever their names.
 
 Cost: one line in memory at a time; gzip is unpacked as a whole, since its checksum stands at the end, and
 refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
-Fails: SequenceFileError naming file and line; OSError that names the target, not the draft.
+Raises SequenceFileError naming file and line; OSError that names the target, not the draft.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ optimum of a field without on the data moved by every g, each with the weight 1 
 
 :class:`Permutations` are generators in numbers, as a clique set keeps them: of labels (m, L), and of the columns that
 its cliques see (m, d). Cost: O(m (L + d)); :meth:`Permutations.elements` O(|G| m (L + d)).
-Fails: ValueError for mappings that are no permutations, for names of no label or column, and for large groups.
+Raises ValueError for mappings that are no permutations, for names of no label or column, and for large groups.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ with both. Floats tell whole numbers apart up to 2^53: two ids beyond that would
     else, all of them in 0 .. 2^64 - 1   uint64
     else                                 ValueError
 
-Numbers that fit NumPy's own choice are left to it. Cost: O(N). Fails: ValueError that names two numbers which no type
+Numbers that fit NumPy's own choice are left to it. Cost: O(N). Raises ValueError that names two numbers which no type
 holds together.
 """
 

@@ -3,7 +3,7 @@
     describe_field    a fitted estimator  ->  plain values and arrays
     rebuild_field     the same, back
 
-Fails: TypeError for parameters that a file of data cannot hold; errors of any kind for an unsound document.
+Raises TypeError for parameters that a file of data cannot hold; errors of any kind for an unsound document.
 """
 
 from __future__ import annotations

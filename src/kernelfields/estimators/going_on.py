@@ -11,7 +11,7 @@
 These are the only lists: a parameter that they do not name must be what it was. "auto" stands for what the first fit
 has chosen, and nothing is chosen anew, so that no parameter can become "auto". Parameters are noted as text when a fit
 has ended, and kept in files, so that what is compared are those of the fit, whatever was set, saved and loaded since.
-Fails: ValueError that names the parameter, what it was and is, and what to do.
+Raises ValueError that names the parameter, what it was and is, and what to do.
 """
 
 from __future__ import annotations

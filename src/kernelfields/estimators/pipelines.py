@@ -4,7 +4,7 @@ A pipeline is the descriptions of its transformers, which are registered in ``TR
 the document of its last step. The ``features`` of an estimator are described as such transformers. Nothing names code.
 A model that ``kernelfields train`` fitted to features of a template is read as a pipeline of this template and the
 model.
-Fails: TypeError naming the step that a file of data cannot hold; ModelFileError naming the file.
+Raises TypeError naming the step that a file of data cannot hold; ModelFileError naming the file.
 """
 
 from __future__ import annotations

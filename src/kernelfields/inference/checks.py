@@ -1,7 +1,7 @@
 """Checks of labels against what a field allows: constraints, and lists of allowed labels.
 
 Each kind of families registers its own beside its builder, in a module that is loaded when there are labels to check.
-Fails: ValueError naming the sequence, the position and the rule, and what to do about it.
+Raises ValueError naming the sequence, the position and the rule, and what to do about it.
 """
 
 from __future__ import annotations

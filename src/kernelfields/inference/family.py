@@ -10,7 +10,7 @@ offsets[i] .. offsets[i + 1] - 1.
     Member        one distribution: g, its gradient (the mean of Phi), its Hessian products (covariances), marginals
 
 Potentials, counts, and where clique sets stand in them: potentials.py. Sums over items are weighted by weights (S,).
-Everything that fits, predicts, certifies or approximates is written on families and members. Fails: ValueError naming
+Everything that fits, predicts, certifies or approximates is written on families and members. Raises ValueError naming
 the item whose labellings are all forbidden.
 """
 

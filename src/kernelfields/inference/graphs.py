@@ -15,7 +15,7 @@ labels. A group of factors is a kind of clique ("edge", "horizontal", "triple"):
 Minus infinity forbids a label or a combination of labels. Graphs may be disconnected, nodes isolated, groups empty,
 and several factors may share their nodes.
 
-Fails: ValueError naming the group, factor or graph that is wrong, or the graph whose labellings are all forbidden.
+Raises ValueError naming the group, factor or graph that is wrong, or the graph whose labellings are all forbidden.
 """
 
 from __future__ import annotations

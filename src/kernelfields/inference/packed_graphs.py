@@ -2,7 +2,7 @@
 
 Graphs lie end to end: graph i owns the nodes offsets[i] .. offsets[i + 1] - 1. Members and potentials are as in
 graphs.py; the nodes of a factor are all different and of the same graph. The checks cost a pass over the arrays.
-Fails: ValueError naming what is wrong and where.
+Raises ValueError naming what is wrong and where.
 """
 
 from __future__ import annotations

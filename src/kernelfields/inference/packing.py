@@ -11,7 +11,7 @@ Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. of
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
 A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.
-Fails: ValueError naming what is wrong and where.
+Raises ValueError naming what is wrong and where.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Contours, cyclic peptides, days of a week: where a sequence begins is of no meaning. Windows of inputs close, too.
 A ring of one position has no neighbours; one of two has both steps, forth and back. Inference is a junction tree's,
-exact, at a cost of O(T L^3). Fails: ValueError for constraints on the first or the last label, of which there is none.
+exact, at a cost of O(T L^3). Raises ValueError for constraints on the first or the last label, of which there is none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     g_i = log sum_y exp u_i(y),    mean = weight_i p_i,    covariance product = weight_i p_i (d_i - p_i . d_i)
 
 Arrays: potentials u (n, L), weights (n,). Cost O(n L). Within-clique covariances are all there are: the curvature block
-of eq. 30 is the whole Hessian of a set. Fails: ValueError naming the item whose labels are all forbidden.
+of eq. 30 is the whole Hessian of a set. Raises ValueError naming the item whose labels are all forbidden.
 """
 
 from __future__ import annotations

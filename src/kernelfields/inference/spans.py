@@ -19,7 +19,7 @@ probability is below what is asked for, as that of all longer ones is.
 Arrays: starts, stops, types, probabilities (E,), positions packed. Cost: O(N L^2) and O(L^2) a step of each span for
 chains; O(N D L) for segments; else a pass of inference over its item for each step of each run. Runs of at least p that
 hold a position exclude each other, so that there are at most 1 / p of them.
-Fails: ValueError where inference is approximate.
+Raises ValueError where inference is approximate.
 """
 
 from __future__ import annotations

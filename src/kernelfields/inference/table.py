@@ -30,7 +30,7 @@ Where a factor has a table for each graph, where Z underflows, and for best labe
 table is made, in blocks of graphs of some millions of entries.
 
 Arrays as in inference/graphs.py. Time: O(S L^K) multiplications where all factors are tied; otherwise O(S L^K K) for
-pairs and O(S L^K F) for F larger factors of a graph. Memory: L^K and blocks. Fails: ValueError if the graphs differ in
+pairs and O(S L^K F) for F larger factors of a graph. Memory: L^K and blocks. Raises ValueError if the graphs differ in
 structure, MemoryError if there are too many labellings, and ValueError naming the graph where every labelling is
 forbidden.
 """

@@ -3,7 +3,7 @@
     k + l,  k + 1,  k * l,  k**3,  2 * k                   are kernels
     k(x, z) / sqrt(k(x, x) k(z, z))                        is the cosine in the feature space of k
 
-Cost: that of the parts; Sum and Product hold two (n, m) blocks at a time, however many are chained. Fails: ValueError
+Cost: that of the parts; Sum and Product hold two (n, m) blocks at a time, however many are chained. Raises ValueError
 or TypeError naming the parameter.
 """
 

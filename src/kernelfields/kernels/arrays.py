@@ -20,7 +20,7 @@ A function that is marked with ``dispatch_by_library`` is replaced there by one 
 is a tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
 
 Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
-and a few megabytes. Fails: ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
+and a few megabytes. Raises ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
 """
 
 from __future__ import annotations

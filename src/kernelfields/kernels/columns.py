@@ -1,6 +1,6 @@
 """Kernels on some of the columns, named by their places or by their kind, k(x, z) = kernel(x[begin:end], z[begin:end]).
 
-Fails: ValueError or TypeError naming the parameter, or the columns that the inputs lack.
+Raises ValueError or TypeError naming the parameter, or the columns that the inputs lack.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ grown without them.
 Trees are stored end to end, a row for each node: column, threshold, left and right child by their rows; a leaf is its
 own child, with column -1. Inputs go left where x[column] <= threshold, compared in float32 as scikit-learn does.
 
-Cost: O(n T depth) for leaves, O(n m T) for a block (n, m). Fails: ValueError where trees are missing or not sound.
+Cost: O(n T depth) for leaves, O(n m T) for a block (n, m). Raises ValueError where trees are missing or not sound.
 
     Davies and Ghahramani (2014), The random forest kernel and creating other kernels from random partitions.
     Scornet (2016), Random forests and kernel methods.

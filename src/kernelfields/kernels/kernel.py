@@ -7,7 +7,7 @@ set ``takes_tensors``) copy the rows to the processor, compute there by blocks, 
 Gram matrices are checked for symmetry, |K - K^T| <= tolerance max |K|, and on a sample for negative eigenvalues, none
 below -tolerance max |eigenvalue|, with a tolerance of 1e-8 in float64 and 1e-4 in float32.
 
-Cost: the check of eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError naming the parameter or
+Cost: the check of eigenvalues costs O(s^3) for s <= 200 rows. Raises ValueError or TypeError naming the parameter or
 the entries.
 """
 

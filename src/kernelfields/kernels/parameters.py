@@ -6,7 +6,7 @@ For n x d inputs X with overall variance v:
     "auto"   1 / d
 
 A rule is a string until ``Kernel.resolve`` has seen training inputs. Cost of a rule: O(n d), or O(non-zeros).
-Fails: ValueError naming the kernel, the parameter, its value and what is allowed.
+Raises ValueError naming the kernel, the parameter, its value and what is allowed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ The square of phi is the prior that bounds use; the rest, - mu . phi + ||mu||^2 
 likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 
 Cost of a batch of n: its fit, O(n r^2 + r^3) for the curvature, r^2 numbers for each term to keep.
-Fails: ValueError for terms with explicit features, which have no small K, and for l1.
+Raises ValueError for terms with explicit features, which have no small K, and for l1.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ State features are the weights w of a linear kernel on named inputs, one for eac
 file lists, and transitions are the table v of edges. Labels are sorted, as in every field; of equally good labellings
 CRFsuite takes the first in its own order. What the file does not hold is not made up: there is no certificate, no
 history of a fit and no prior variance, so that what asks for them says why it cannot answer.
-Cost: one sort of the weights. Needs NumPy alone. Fails: ValueError for models that no field can be.
+Cost: one sort of the weights. Needs NumPy alone. Raises ValueError for models that no field can be.
 """
 
 from __future__ import annotations

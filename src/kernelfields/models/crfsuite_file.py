@@ -11,7 +11,7 @@ Numbers are unsigned, of 32 bits and little endian, weights are doubles; offsets
 their chunk, all others from that of the file. Hash tables, by which CRFsuite looks names up, are not needed. Nothing is
 read outside the file, and memory grows with the file alone, whatever is written in it. Files of which two parts
 contradict each other are refused: each feature belongs to one label or attribute, which has to be its source.
-Needs NumPy alone. Cost: one pass over the file. Fails: ValueError, naming what is damaged.
+Needs NumPy alone. Cost: one pass over the file. Raises ValueError, naming what is damaged.
 """
 
 from __future__ import annotations

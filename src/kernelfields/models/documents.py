@@ -8,7 +8,7 @@ Nothing in a document names code: objects such as clique sets, bases and engines
 registered in ``SETTINGS`` of numerics/registry.py, each beside its own class; their fields are those of the signature.
 Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a cluster) are
 not kept; the default takes their place. A function is passed by its name when the file is read.
-Fails: ModelFileError, naming the file, where parts do not fit together or a number is not finite.
+Raises ModelFileError, naming the file, where parts do not fit together or a number is not finite.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ them.
 
 Most names of a model of words are idle. Tails of one head follow words as those of another one do, so that packing them
 in this order takes two bytes for a name, half of what it takes in the order of the columns.
-Fails: ValueError where the parts of a file do not fit together.
+Raises ValueError where the parts of a file do not fit together.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ become V' A'^T = V A^T E^T, and a precision K in label coordinates follows its c
     V' = V T,    K' = T^T K T + (I - T^T T) / s,    T = A^T E^T A'^+T
 
 One table of scores for all labels (T = 1) is that of new labels, too. Cost: that of the tables, O(r L^k).
-Fails: ValueError for a label kernel given as a matrix, which has no rows for new labels.
+Raises ValueError for a label kernel given as a matrix, which has no rows for new labels.
 """
 
 from __future__ import annotations

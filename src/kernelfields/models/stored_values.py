@@ -2,7 +2,7 @@
 
 A file may be damaged, or made up, and still have the right checksum. What is read here is finite where it must be and
 has the type that follows from the rest of the document, so that a model that loads can predict.
-Fails: ValueError that names the value; the reader of documents adds the name of the file.
+Raises ValueError that names the value; the reader of documents adds the name of the file.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / ever
 and the potentials of ``lag + every`` and n rows; with lag = infinity those of the whole sequence. Pushes of many rows
 cost less for each of them: a call takes 0.2 milliseconds of Python, kernels of many rows are one product, and the last
 row of the push before is scored again. Answers are the same.
-Fails: ValueError for cliques that reach further than neighbours, for a lag that is less than windows look ahead, for
+Raises ValueError for cliques that reach further than neighbours, for a lag that is less than windows look ahead, for
 inputs that do not fit and for streams that have ended; a push that fails changes nothing.
 """
 

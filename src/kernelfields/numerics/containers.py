@@ -2,7 +2,7 @@
 
 Arrays, sparse matrices, tensors and tables of pandas, polars and pyarrow differ in their methods; these functions are
 the one place that asks an object which of them it has. Packages are recognised by the name of a class and a few
-attributes. Fails: TypeError for containers and tensors that NumPy cannot read, with the call that makes them readable.
+attributes. Raises TypeError for containers and tensors that NumPy cannot read, with the call that makes them readable.
 """
 
 from __future__ import annotations

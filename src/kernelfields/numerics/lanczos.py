@@ -4,7 +4,7 @@
 
 T is tridiagonal: ``diagonal`` (k,) and ``beside`` (k - 1,). Q are the rows of (k, size) vectors.
 Cost: k products and O(k^2 size) for keeping the vectors orthogonal, O(k size) memory.
-Fails: LinAlgError where products are not finite.
+Raises LinAlgError where products are not finite.
 """
 
 from __future__ import annotations

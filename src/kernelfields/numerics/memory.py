@@ -1,7 +1,7 @@
 """Free memory, and checks that tables of labels fit into it.
 
 A field has tables of pairs of labels whatever its kind: coordinates of labels, scores of transitions, constraints.
-Fails: MemoryError before any work starts, where they cannot fit.
+Raises MemoryError before any work starts, where they cannot fit.
 """
 
 from __future__ import annotations

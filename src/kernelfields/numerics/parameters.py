@@ -8,7 +8,7 @@ Name, type, default and check of a parameter stand in one line of the class:
         rank: int | None = parameter(1000, count_or_none)
 
 ``declares_parameters`` writes ``__init__``, keyword-only but for the ``first`` ones, which stores values untouched.
-``check_declared`` runs the checks before a fit. Fails: ValueError or TypeError naming the parameter, its value and what
+``check_declared`` runs the checks before a fit. Raises ValueError or TypeError naming the parameter, its value and what
 is allowed.
 
 A parameter that data choose is declared with what stands for "auto" where nothing is chosen, and, if it is chosen among

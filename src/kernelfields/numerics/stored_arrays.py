@@ -1,7 +1,7 @@
 """Checks of arrays from files, with NumPy alone.
 
 A file may be damaged, or made up, and still have the right checksum. What passes here is finite and has the type and
-shape that follow from the rest of the document. Fails: ValueError that names the array.
+shape that follow from the rest of the document. Raises ValueError that names the array.
 """
 
 from __future__ import annotations

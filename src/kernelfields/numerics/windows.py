@@ -4,7 +4,7 @@
 
 Arrays: inputs (N, d) dense or CSR, result (N, (b + 1 + a) d) of the same kind and dtype; block j of the
 columns holds neighbour t - b + j. Cost: O(N w d) dense, O(w (N + nnz)) sparse, w = b + 1 + a; no Python
-loop over positions. Fails: ValueError for a window that is none.
+loop over positions. Raises ValueError for a window that is none.
 """
 
 from __future__ import annotations

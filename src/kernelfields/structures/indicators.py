@@ -2,7 +2,7 @@
 
     Y (n, K): dense, sparse, or a data frame whose columns name the labels        ->  labels (n, K) int64
 
-NaN or None is a label that is not known. Cost: O(n K). Fails: ValueError that names the row and the column.
+NaN or None is a label that is not known. Cost: O(n K). Raises ValueError that names the row and the column.
 """
 
 from __future__ import annotations

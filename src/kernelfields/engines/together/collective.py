@@ -11,7 +11,7 @@ follows is computed from these alone, so that they take the same branches. With 
 coefficients: where machines round differently, the fit ends with one line and does not hang.
 
 Cost of a pass: one sum of as many doubles as there are coefficients, and one of a few numbers for each trial of a line
-search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
+search. Every wait ends after ``timeout`` seconds. Raises :class:`Parted` where another process has gone.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ reader, and what was read takes its columns and types:
     read, gathered  ->  reader and classes of all  ->  the data of this process
 
 Structures of labels have ``learn_collection``, ``count_labels`` and ``read_part`` as methods. Partitions without items
-are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
-number of its partition, and its number within, before the fit starts; for that partitions are read one by one.
+are dropped. Raises ValueError or TypeError with the number of a partition and that of the sequence in it, before the
+fit starts; partitions are read one by one for that.
 """
 
 from __future__ import annotations

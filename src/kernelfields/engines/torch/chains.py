@@ -7,7 +7,7 @@ CUDA device with Triton, tied transitions run in one compiled kernel, in the ord
 the range of doubles is read back once, at the end of a pass; those are inferred again on the host, by
 inference/chain/family.py. Numbers of potentials that leave the device (``dot``, ``largest``, ``finite``) are gathered
 there and read once for all arrays.
-Fails: ValueError naming the sequence when every labelling is forbidden.
+Raises ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations

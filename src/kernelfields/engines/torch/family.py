@@ -13,7 +13,7 @@ operations on n_t rows. Scores are shifted to a maximum of zero at every positio
 infinity included, are safe. Other answers, such as draws and entropies, are computed on the host, to which the
 potentials are copied.
 
-Cost: O(N L^2) time, O(N L) memory and tables of some rows against all pairs of labels. Fails: ValueError naming the
+Cost: O(N L^2) time, O(N L) memory and tables of some rows against all pairs of labels. Raises ValueError naming the
 sequence when every labelling is forbidden.
 """
 

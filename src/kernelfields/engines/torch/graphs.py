@@ -10,7 +10,7 @@ by PyTorch, in blocks of items whose temporaries stay within what suits the devi
 made again in logarithms where they leave the range of doubles. Twins of inference/single.py, tree/family.py and
 table.py, which answer what a fit does not ask.
 
-Cost: that of g, two to four times over. Fails: ValueError naming the item whose labellings are all forbidden.
+Cost: that of g, two to four times over. Raises ValueError naming the item whose labellings are all forbidden.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ rounds than sweeps. Sums over the pairs at a node are products with a sparse mat
 was first.
 
 Arrays: float64; messages (2 P, L), those to the first nodes of a group's pairs before those to the second. Cost: O(P
-L^2) per round, in blocks of pairs. Fails: ValueError naming a graph in which forbidden labels leave a node without
+L^2) per round, in blocks of pairs. Raises ValueError naming a graph in which forbidden labels leave a node without
 any.
 """
 

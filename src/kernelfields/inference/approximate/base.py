@@ -17,7 +17,7 @@ Arrays: F factors of all groups one after the other, I = sum of their orders inc
 in one array, tied ones once; a single group is not copied. Cost: O(I) memory once, O(I L) time per sweep over the
 nodes. Graphs are shared out among threads; no answer depends on them.
 
-Fails: ValueError for larger factors given to "trw" or "loopy", and for a graph whose labellings are all forbidden,
+Raises ValueError for larger factors given to "trw" or "loopy", and for a graph whose labellings are all forbidden,
 as far as the method can see.
 """
 

@@ -14,7 +14,7 @@ exact on forests. Decoding takes maxima in place of sums, with the weights of tr
 Graphs are shared out among threads.
 
 Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
-for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
+for messages and one exponentiated table per different table. Raises ValueError for larger factors, and naming a
 graph in which forbidden labels leave a node without any.
 """
 

@@ -8,7 +8,7 @@ Where they have converged, the gradient of the bound in the potentials are the m
 maxima: two starts are compared per graph. Minus infinity forbids: then q may not give
 probability to a forbidden combination, which can split what was joined and make the bound loose.
 
-Arrays as in inference/graphs.py; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails:
+Arrays as in inference/graphs.py; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Raises
 ValueError naming a graph in which no allowed labelling was found.
 """
 

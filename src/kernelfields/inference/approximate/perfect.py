@@ -16,7 +16,7 @@ a lattice, for example. Nodes with one label left are part of the fields of thei
 Arrays: N nodes, P directed pairs, (N,) and (P,). Cost: O(N + P) each sweep and draw, of which a draw has 4 T. Draws are
 shared out among threads; no answer depends on them.
 
-Fails: ValueError for larger factors, forbidden pairs, more labels, circles of pairs that repel in any case, and where
+Raises ValueError for larger factors, forbidden pairs, more labels, circles of pairs that repel in any case, and where
 chains have not met after ``most_sweeps``; a draw that is biased is never returned.
 """
 

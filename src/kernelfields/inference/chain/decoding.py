@@ -9,7 +9,7 @@ come from the arrays of scaled_compiled.py.
 Arrays: node (N, L), edge (E, L, L) with E = 1 or N, offsets (S + 1,), see inference/packing.py. A sequence of
 length T costs O(T L^2) time and, per thread and beyond the result, O(T L) memory; each sample takes O(T L) time. The
 threads of ``workers`` share out the sequences, without changing the result; without workers the calling thread does
-them all. Fails: ValueError naming the sequence when every labelling is forbidden.
+them all. Raises ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations

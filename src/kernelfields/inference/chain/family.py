@@ -9,7 +9,7 @@ Log partition, mean and covariance products each cost a forward-backward pass, O
 
 A member keeps three arrays as large as the potentials, and most points that a fit visits need none of them: where
 nothing is to be kept, more than a few thousand positions are inferred in blocks of whole sequences.
-Fails: ValueError naming the sequence when every labelling is forbidden.
+Raises ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations

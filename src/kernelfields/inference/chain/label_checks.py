@@ -1,6 +1,6 @@
 """Checks of the labels of chains: constraints, and lists of allowed labels.
 
-Fails: ValueError naming the sequence, the position and the rule, and what to do about it.
+Raises ValueError naming the sequence, the position and the rule, and what to do about it.
 """
 
 from __future__ import annotations

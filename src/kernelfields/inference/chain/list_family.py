@@ -4,7 +4,7 @@ Where lists leave few labels, passes skip the others (lists.py). Covariance prod
 labellings and tables of pairs come from the dense passes with minus infinity elsewhere, their plain twin.
 
 Arrays: entries (A,), one for each label of each list; edge (1 or N, L, L). Cost: sum_t |A_{t-1}| |A_t|.
-Fails: ValueError naming the sequence when every labelling is forbidden.
+Raises ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ long enough:
 a served model needs no compiler.
 
 Arrays: node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,). Cost: O(N L^2).
-Fails: InfeasibleSequence, a ValueError, naming the first sequence whose labellings are all forbidden.
+Raises InfeasibleSequence, a ValueError, naming the first sequence whose labellings are all forbidden.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ are done in NumPy before a compiler has loaded; on a device, no value is read ba
 
 Arrays: offsets (S + 1,), permutation and inverse (N,), counts (T,), begins (T + 1,), int64, T the largest length; node
 (N, L), tables (1, L, L) or (N, L, L), all in step-major order, float64. Cost: one sort of the lengths; O(N L^2) time;
-on a device about eight launches for each step of forward-backward and ten of a Hessian product. Fails: ValueError for
+on a device about eight launches for each step of forward-backward and ten of a Hessian product. Raises ValueError for
 offsets that do not increase from zero.
 """
 

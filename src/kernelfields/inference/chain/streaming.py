@@ -16,7 +16,7 @@ asks for again are dropped: ``lag + every`` rows and those of one push are kept.
 
 Arrays: node (n, L), edge (L, L) for all positions or (n, L, L); minus infinity forbids. Cost of a position: O(L^2) and
 the pass back, O((1 + lag / every) L^2); memory O((lag + every + n) L), with transitions of each position L times that.
-Answers do not depend on how the positions are cut into pushes. Fails: ValueError for arrays that do not fit and where
+Answers do not depend on how the positions are cut into pushes. Raises ValueError for arrays that do not fit and where
 no labelling is left; the stream then is what it was.
 """
 

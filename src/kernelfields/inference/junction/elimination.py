@@ -9,7 +9,7 @@ first, once per distinct structure:
     min-degree   always the node with the fewest neighbours; leaves go first, so trees have width 1
 
 Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths. Both
-stop at the first clique that is too large. Fails: :class:`TooWide` where no order keeps the tables within memory.
+stop at the first clique that is too large. Raises :class:`TooWide` where no order keeps the tables within memory.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ marginals, gradient, Hessian product (three where tables are made again), decodi
 for each thread or those of all graphs, a copy of the potentials of factors, and a second set of tables for a Hessian
 product.
 
-Fails: TooWide (a MemoryError) before the work starts; ValueError naming the graph where every labelling is
+Raises TooWide (a MemoryError) before the work starts; ValueError naming the graph where every labelling is
 forbidden.
 """
 
@@ -338,7 +338,7 @@ class RescuedItems:
 
     ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all
     items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all
-    items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
+    items in the order of elimination. Raises InfeasibleGraph with the number of the item among all.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ chain of any length has a handful. An entry of the part is a sum over axes, so a
 ones, for the leading and for the trailing half of the axes.
 
 Cost: planning is linear in the cliques and compiled where the natural order does; else the search for an order
-is done once per distinct structure. Fails: :class:`TooWide`, before any table is made.
+is done once per distinct structure. Raises :class:`TooWide`, before any table is made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of segmented labels against what a field allows: constraints, steps between segments, longest segments.
 
-Fails: ValueError naming the sequence, the position and the rule, and what to do about it.
+Raises ValueError naming the sequence, the position and the rule, and what to do about it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 edge[t] scores the step into a segment that begins at t. Segments have at most D positions; minus infinity forbids a
 label at a position, a step, or a duration. The equations are in passes_compiled.py. Segments of the same label follow
 each other only where the base measure allows that step.
-Fails: ValueError naming the sequence that cannot be cut into segments.
+Raises ValueError naming the sequence that cannot be cut into segments.
 """
 
 from __future__ import annotations

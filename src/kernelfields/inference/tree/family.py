@@ -13,7 +13,7 @@ so no table is made per pair. Junction trees of width one take what these passes
 probabilities leave the range of doubles, Hessian products, best labellings and samples.
 
 Cost: O(L^2) time per pair for log partition and marginals, for the gradient and for a Hessian product; O(N L)
-memory, and that of the tables. Fails: NotAForest (a ValueError) where the pairs have a cycle or a factor is not
+memory, and that of the tables. Raises NotAForest (a ValueError) where the pairs have a cycle or a factor is not
 a pair; ValueError naming the graph where every labelling is forbidden.
 """
 
