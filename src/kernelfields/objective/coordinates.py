@@ -10,9 +10,8 @@ is left beside the prior (docs/numerics.md). The Gram matrix is that of
 about ``SAMPLE_RATIO`` positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes
 directions and nothing else: whatever it is, the optimum and its certificate are the same.
 
-Of many pivots, the first ones see most of what features have in common, and what is left to each of the others is
-nearly its own: the Gram matrix is that of the first columns, and the others have their mean square. On letters at rank
-2000, 500 columns take as many passes as all, and 60 one more.
+For many pivots the Gram matrix is that of the leading columns, which hold nearly all correlations between features; the
+other columns have their mean square. On letters at rank 2000, 500 columns take as many passes as all, and 60 one more.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LATE_SHARE = 0.2
 SAMPLE_RATIO = 2
 # A Gram matrix and its factor cost as much as r^2 / (n q) passes, in about these units; fewer must be saved by them.
 _DEAREST = 64
-# Of the columns of pivots so many, and this share, are measured together.
+# The fewest leading columns of a Gram matrix, and the share of all columns, one in this number.
 _FEWEST_TOGETHER, _TOGETHER = 512, 4
 # Rows that are multiplied at once.
 _BLOCK_BYTES = 2 * 2**20
@@ -50,13 +49,13 @@ class DenseSet:
     precision: float
 
     def leading(self, n_columns: int) -> DenseSet:
-        """Return the set of the coefficients of the first columns alone."""
+        """Return the coefficients of the leading columns."""
         begin, outputs = self.rows.start, self.shape[1]
         return replace(self, rows=slice(begin, begin + n_columns * outputs), shape=(n_columns, outputs))
 
 
 def count_together(rank: int) -> int:
-    """Return the number of columns, the first of those of so many pivots, that a Gram matrix measures."""
+    """Return the number of leading columns of the Gram matrix, for the features of ``rank`` pivots."""
     return min(rank, max(_FEWEST_TOGETHER, rank // _TOGETHER))
 
 

@@ -5,7 +5,7 @@
 Inputs: ``inputs`` (T, d) double; for models of sparse inputs, feature dicts or feature strings the parts of a CSR
 matrix, ``indptr`` (T + 1,) and ``indices`` (E,) int64 and ``values`` (E,) double. Outputs: ``labels`` (T,) int64,
 numbers of the classes; ``marginals`` (T, L) double; ``log_partition`` () double. Metadata, as JSON: classes,
-feature_names, n_features, decode. Passes are those of passes.py, a loop over positions each:
+feature_names, n_features, decode. Passes are those of inference/chain/plain.py, a loop each:
 
     forward    d_t(b) = u_t(b) + op_a (d_{t-1}(a) + w_t(a, b))        op: maximum, or log of the sum of exponentials
     backward   follow the pointers, or the same from the end
